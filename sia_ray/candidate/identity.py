@@ -25,9 +25,7 @@ def canonical(value: Any) -> bytes:
 
     Raises ValueError on NaN or infinity and TypeError on what JSON has no word for.
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def digest_value(value: Any) -> str:
