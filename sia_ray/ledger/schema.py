@@ -12,10 +12,11 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 from sia_ray.candidate.identity import digest_value
 
-VOLATILE = {"volatile": True}
+VOLATILE: JsonDict = {"volatile": True}
 
 
 class RunStatus(StrEnum):
