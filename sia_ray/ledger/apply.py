@@ -225,6 +225,13 @@ def _holdout_scored(state: State, event: ev.HoldoutScored) -> Rows:
     return (run.model_copy(update={"holdout": {**run.holdout, event.role: entry}}),)
 
 
+def _holdout_requested(state: State, event: ev.HoldoutRequested) -> Rows:
+    run = state.one(RunRow, event.run)
+    _require(run.status is RunStatus.DONE, event, f"run {event.run} is {run.status}")
+    _require("holdout" in run.splits, event, "the task has no holdout split")
+    return (run.model_copy(update={"status": RunStatus.RUNNING, "scores_holdout": True}),)
+
+
 def _run_ended(state: State, event: ev.RunEnded) -> Rows:
     run = state.one(RunRow, event.run)
     _require(run.status is RunStatus.RUNNING, event, f"run {event.run} is {run.status}")
@@ -251,5 +258,6 @@ _HANDLERS: dict[type[ev.Event], Callable[[State, Any], Rows]] = {
     ev.EpisodeReleased: _episode_released,
     ev.GenerationEnded: _generation_ended,
     ev.HoldoutScored: _holdout_scored,
+    ev.HoldoutRequested: _holdout_requested,
     ev.RunEnded: _run_ended,
 }

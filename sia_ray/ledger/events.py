@@ -41,6 +41,7 @@ class RunStarted(Event):
     evaluators: dict[str, str]
     splits: dict[str, str]
     environment: str
+    scores_holdout: bool = False
     at: str = ""
 
 
@@ -164,6 +165,12 @@ class HoldoutScored(Event):
     n: int | None
     evaluator_sha256: str
     reason: str = ""
+
+
+class HoldoutRequested(Event):
+    """A person asked for the holdout score of a run that ended without one."""
+
+    kind = "holdout_requested"
 
 
 class RunEnded(Event):

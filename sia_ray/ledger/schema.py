@@ -124,6 +124,7 @@ class RunRow(Row):
     splits: dict[str, str]
     environment: str
     best: int | None = None
+    scores_holdout: bool = False
     holdout: dict[str, Any] = {}
     started: str = Field(default="", json_schema_extra=VOLATILE)
     ended: str = Field(default="", json_schema_extra=VOLATILE)
