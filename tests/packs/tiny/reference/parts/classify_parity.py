@@ -1,0 +1,5 @@
+# ruff: noqa: F821
+def classify(value):
+    if value >= LIMIT:
+        return GUESS
+    return "odd" if value % 2 else "even"

@@ -1,0 +1,2 @@
+def read(value):
+    return value
