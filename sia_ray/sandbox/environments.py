@@ -32,8 +32,6 @@ WORDS_LINES = 20
 
 _PROBE = """import platform, sysconfig
 print(platform.python_implementation(), platform.python_version(), sysconfig.get_platform())"""
-    "import platform,sysconfig as s;print(platform.python_implementation(),platform.python_version(),s.get_platform())"
-)
 
 
 class Environment(NamedTuple):
