@@ -41,6 +41,11 @@ class Environment(NamedTuple):
     digest: str
     built: bool
 
+    @property
+    def prefix(self) -> Path:
+        """The environment's folder, as ``Job.python`` wants it."""
+        return self.python.parent.parent
+
 
 def ensure_environment(
     requirements: bytes | None, *, cache_dir: Path, base: str | Path = sys.executable
