@@ -51,6 +51,12 @@ def data_digest(data: DataConfig) -> str:
     return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 
 
+def fetched(pack: TaskPack, cache_dir: Path) -> bool:
+    """Whether the pack's data is here."""
+    data = pack.config.data
+    return data is None or _complete(cache_dir / "data" / data_digest(data), data.files)
+
+
 def with_data(pack: TaskPack, cache_dir: Path, *, wheels: Path | None = None) -> TaskPack:
     """``pack`` with its data in place."""
     return pack.with_data(fetch_data(pack, cache_dir, wheels=wheels))

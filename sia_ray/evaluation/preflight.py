@@ -1,0 +1,360 @@
+"""``sia-ray tasks check``: what a run of this pack would meet, found out before any run.
+
+The reference harness runs once on the smoke split, the evaluator scores it, and everything that is wrong with the
+pack becomes a finding that names the place and the way out. Nothing is recorded and no holdout score is taken.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from pydantic import BaseModel, ConfigDict, computed_field
+
+from sia_ray.errors import SiaRayError
+from sia_ray.evaluation.contract import Evaluation, evaluate
+from sia_ray.evaluation.harness_run import HarnessRun, run_harness
+from sia_ray.evaluation.results import Status
+from sia_ray.evaluation.source_scan import FLAGS, Scan, model_names, same_model, scan_source
+from sia_ray.evaluation.statistics import smallest_gain
+from sia_ray.sandbox.environments import ensure_environment
+from sia_ray.sandbox.fetch import with_data
+from sia_ray.sandbox.policy import Cause, Job, Limits, Sandbox
+from sia_ray.sandbox.preparation import script_runner
+from sia_ray.sandbox.variables import base_env
+from sia_ray.task.pack import REFERENCE, REQUIREMENTS, SEARCH_SPACE, TASK_MD, TaskPack, inspect_pack
+from sia_ray.task.splits import Split, Splits, materialise
+
+CHECK_WALL_S = 120
+"""The longest that the reference may run here, whatever ``[target] wall_s`` allows it in a run."""
+LOG_CHARS = 4_000
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """A run of this pack would fail, or its scores would mean nothing."""
+    WARNING = "warning"
+    """A run works; somebody will be surprised later."""
+
+
+class Finding(BaseModel):
+    """One thing to know about the pack, where it stands and what to do about it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    level: Level
+    what: str
+    where: str
+    todo: str
+
+
+class SplitSize(BaseModel):
+    """``smallest_gain`` is the least gain in a mean of right answers that ``items`` can show (one-sided, 5 %)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    items: int | None
+    smallest_gain: float | None
+
+
+class Report(BaseModel):
+    """What the preflight found. ``score`` is the reference's on ``split``, a few rows, and no estimate of anything."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str
+    root: str
+    digest: str = ""
+    sandbox: str = ""
+    split: str = ""
+    metric: str = ""
+    direction: str = "max"
+    status: str = ""
+    score: float | None = None
+    items: int | None = None
+    seconds: dict[str, float] = {}
+    peak_memory_mb: float | None = None
+    log: str = ""
+    """The end of what the reference printed."""
+    splits: dict[str, SplitSize] = {}
+    findings: tuple[Finding, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def ok(self) -> bool:
+        """Whether a run may start: no finding is an error."""
+        return all(finding.level is not Level.ERROR for finding in self.findings)
+
+
+class SpaceCheck(Protocol):
+    """Checks ``reference/search_space.toml``: (reference files by path, reference agent); raises SiaRayError."""
+
+    def __call__(self, reference: Mapping[str, str], agent: str) -> None: ...
+
+
+class Trial(NamedTuple):
+    """What ``check`` was given, and the one place where it collects what it finds."""
+
+    sandbox: Sandbox
+    cache_dir: Path
+    findings: list[Finding]
+    seconds: dict[str, float]
+
+    def error(self, what: str, where: str, todo: str) -> None:
+        self.findings.append(Finding(level=Level.ERROR, what=what, where=where, todo=todo))
+
+    def warn(self, what: str, where: str, todo: str) -> None:
+        self.findings.append(Finding(level=Level.WARNING, what=what, where=where, todo=todo))
+
+    def failed(self, error: SiaRayError, where: str) -> None:
+        self.error(error.message.strip(), where, error.hint)
+
+
+def check(
+    root: Path,
+    *,
+    sandbox: Sandbox,
+    cache_dir: Path,
+    space_check: SpaceCheck | None = None,
+    profile_models: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Report:
+    """Check the pack at ``root``. ``profile_models`` are the target's models of the profile in use; ``env`` is what a
+    run would add to the harness's variables. Raises NotFoundError when there is no folder.
+    """
+    trial = Trial(sandbox, cache_dir, [], {})
+    inspection = inspect_pack(root)
+    for mistake in inspection.mistakes:
+        trial.error(*mistake)
+    report = Report(task=root.name, root=str(root), sandbox=sandbox.name)
+    if inspection.pack is not None:
+        report = _check_pack(inspection.pack, trial, report, env or {}, profile_models)
+        if space_check is not None:
+            _check_space(inspection.pack, trial, space_check)
+    return report.model_copy(update={"findings": tuple(trial.findings), "seconds": trial.seconds})
+
+
+def _check_pack(
+    pack: TaskPack, trial: Trial, report: Report, env: Mapping[str, str], profile_models: Sequence[str]
+) -> Report:
+    report = report.model_copy(update={"task": pack.name, "digest": pack.digest})
+    try:
+        with _timed(trial, "fetch"):
+            pack = with_data(pack, trial.cache_dir)
+        with _timed(trial, "environment"):
+            python = ensure_environment(pack.requirements, cache_dir=trial.cache_dir).python
+    except SiaRayError as error:
+        trial.failed(error, "task.toml [data]" if "environment" not in trial.seconds else REQUIREMENTS)
+        return report
+    splits = _splits(pack, trial, python)
+    public = splits.smoke.public if splits else pack.root / "data" / "public"
+    scan = _scan(pack, trial)
+    if splits is not None:
+        report = report.model_copy(update={"splits": {str(s.name): _size(s) for s in splits.by_name.values()}})
+        run = _run_reference(pack, trial, splits.smoke, python, env)
+        report = report.model_copy(
+            update={
+                "split": str(splits.smoke.name),
+                "items": splits.smoke.n_hint,
+                "peak_memory_mb": run.finished.peak_memory_mb,
+                "log": run.finished.output.text()[-LOG_CHARS:],
+                **_score(pack, trial, splits.smoke, python, run),
+            }
+        )
+        fatal = not run.finished.ok
+    else:
+        fatal = True
+    if scan is not None:
+        available = {**base_env(python=python.parent.parent), **env}
+        _explain(pack, trial, scan, public, python, available, fatal=fatal)
+        _compare_models(pack, trial, scan, profile_models)
+    return report
+
+
+def _splits(pack: TaskPack, trial: Trial, python: Path) -> Splits | None:
+    if pack.evaluator is None:
+        return None
+    try:
+        with _timed(trial, "splits"):
+            run_script = script_runner(trial.sandbox, python)
+            return materialise(pack, cache_dir=trial.cache_dir, run_script=run_script)
+    except SiaRayError as error:
+        trial.failed(error, pack.config.splits.script or "data/")
+        return None
+
+
+def _size(split: Split) -> SplitSize:
+    return SplitSize(items=split.n_hint, smallest_gain=smallest_gain(split.n_hint) if split.n_hint else None)
+
+
+def _run_reference(pack: TaskPack, trial: Trial, split: Split, python: Path, env: Mapping[str, str]) -> HarnessRun:
+    target = pack.config.target
+    wall_s = min(target.wall_s, CHECK_WALL_S)
+    run = run_harness(
+        trial.sandbox,
+        harness=pack.reference_harness,
+        public_dir=split.public,
+        limits=Limits(wall_s=wall_s, memory_mb=target.memory_mb, cpus=target.cpus),
+        python=python,
+        network=target.network,
+        env=env,
+    )
+    finished = run.finished
+    trial.seconds["harness"] = finished.wall_s
+    if finished.cause is Cause.TIMEOUT:
+        todo = f"The check gives it {wall_s:g} s. Let [splits] script cut a smoke split of a few rows."
+        if split.name == "smoke":
+            todo = "Make the smoke split smaller, or the reference faster."
+        trial.error(f"the reference did not end within {wall_s:g} s on {split.name}", REFERENCE, todo)
+    elif finished.cause is Cause.INFRASTRUCTURE:
+        trial.error(f"the sandbox could not run it: {finished.detail}", REFERENCE, "See `sia-ray doctor`.")
+    elif not finished.ok:
+        ended = f"exit {finished.returncode}" if finished.cause is Cause.EXITED else str(finished.cause)
+        todo = "Correct what it says; --json has more of its output."
+        trial.error(f"the reference failed on {split.name} ({ended}): {_last_words(run)}", REFERENCE, todo)
+    return run
+
+
+def _score(pack: TaskPack, trial: Trial, split: Split, python: Path, run: HarnessRun) -> dict[str, Any]:
+    """Evaluate the reference's outputs, and an empty folder, which must not have a good score."""
+    done = _evaluate(pack, trial, split, python, run.outputs)
+    trial.seconds["evaluator"] = done.wall_s
+    metric = pack.config.metric
+    if done.status is Status.PASSED and metric is None:
+        todo = "Declare it in task.toml: [metric] name, direction, range and denominator."
+        trial.warn(f"no metric is declared; {done.metric!r} would be read, higher taken as better", "task.toml", todo)
+    elif done.status is not Status.PASSED and run.finished.ok:
+        where = split.evaluator if done.status is not Status.INVALID else f"{split.evaluator} or task.toml [metric]"
+        todo = "Let evaluator and reference agree; `sia-ray results FILE` says how a results.json is read."
+        trial.error(f"the evaluator gave no score ({done.status}): {done.reason}", where, todo)
+    if done.status is Status.PASSED and done.score is not None:
+        empty = _evaluate(pack, trial, split, python, {})
+        worst = (metric.range[0] if metric.direction == "max" else metric.range[1]) if metric and metric.range else 0.0
+        if empty.status is Status.PASSED and empty.score is not None and empty.score != worst:
+            todo = "A missing answer must count as a wrong one: exit with 1 when there is no submission."
+            trial.warn(f"a run that wrote nothing is scored {empty.score:g}", split.evaluator, todo)
+    return {
+        "status": str(done.status),
+        "score": done.score,
+        "metric": done.metric or (metric.name if metric else ""),
+        "direction": metric.direction if metric else "max",
+    }
+
+
+def _evaluate(pack: TaskPack, trial: Trial, split: Split, python: Path, outputs: Mapping[str, bytes]) -> Evaluation:
+    limits = pack.config.evaluator
+    return evaluate(
+        trial.sandbox,
+        split_dir=split.root,
+        outputs=outputs,
+        metric=pack.config.metric,
+        limits=Limits(wall_s=limits.wall_s, memory_mb=limits.memory_mb, cpus=max(1, round(limits.num_cpus))),
+        python=python,
+        reference_dir=pack.items.parent if pack.items else None,
+    )
+
+
+def _scan(pack: TaskPack, trial: Trial) -> Scan | None:
+    try:
+        return scan_source(pack.reference_agent)
+    except (SyntaxError, ValueError) as error:
+        trial.error(f"not valid Python: {error}", REFERENCE, "Correct the syntax.")
+    except SiaRayError as error:
+        trial.failed(error, REFERENCE)
+    return None
+
+
+def _explain(
+    pack: TaskPack,
+    trial: Trial,
+    scan: Scan,
+    public: Path,
+    python: Path,
+    available: Mapping[str, str],
+    *,
+    fatal: bool,
+) -> None:
+    """What the source asks for and would not find: errors when the reference did not run, else warnings."""
+    report = trial.error if fatal else trial.warn
+    for flag in FLAGS:
+        if flag not in scan.flags:
+            todo = "A harness is started as `target_agent.py --dataset_dir D --working_dir W`."
+            report(f"the reference does not take {flag}", REFERENCE, todo)
+    for path, line in scan.dataset_files.items():
+        if not (public / path).exists():
+            todo = "Put it there (a split script can), or read it only when it exists."
+            report(f"it reads {path}, which is not in data/public", f"{REFERENCE}:{line}", todo)
+    for variable, line in scan.variables.items():
+        if variable not in available:
+            todo = "Nothing is inherited from your shell: give the run a target profile that names this key."
+            report(f"it reads {variable}, which would not be set", f"{REFERENCE}:{line}", todo)
+    if scan.hosted and not pack.config.target.network:
+        names = ", ".join(sorted(scan.hosted))
+        line = min(scan.hosted.values())
+        todo = "Set [target] network = true in task.toml."
+        report(f"it calls a hosted model ({names}), and a run has no network", f"{REFERENCE}:{line}", todo)
+    for name in _missing_imports(trial, sorted(scan.imports), python):
+        todo = f"Add its package to {REQUIREMENTS}."
+        report(f"it imports {name}, which the environment lacks", f"{REFERENCE}:{scan.imports[name]}", todo)
+
+
+def _missing_imports(trial: Trial, names: Sequence[str], python: Path) -> list[str]:
+    """Which of these top-level packages the environment does not have."""
+    if not names:
+        return []
+    code = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if u.find_spec(n) is None))"
+    prefix = python.parent.parent
+    limits = Limits(wall_s=30, memory_mb=512, cpus=1)
+    argv = (str(python), "-I", "-c", code, *names)
+    finished = trial.sandbox.run(Job(argv, (), base_env(python=prefix), limits, python=prefix))
+    return finished.output.text().split() if finished.ok else []
+
+
+def _compare_models(pack: TaskPack, trial: Trial, scan: Scan, profile_models: Sequence[str]) -> None:
+    asked = model_names(pack.task_md)
+    used = list(scan.models)
+    todo = "Name one model everywhere: a run of another model is another task."
+    other = [model for model in used if asked and not any(same_model(model, name) for name in asked)]
+    if other:
+        where = f"{REFERENCE}:{scan.models[other[0]]}, {TASK_MD}"
+        trial.warn(f"the reference uses {', '.join(other)}, task.md asks for {', '.join(asked)}", where, todo)
+    named = [*asked, *used]
+    for profile in profile_models if named else ():
+        if not any(same_model(profile, name) for name in named):
+            trial.warn(f"the profile's {profile} is none of {', '.join(dict.fromkeys(named))}", TASK_MD, todo)
+
+
+def _check_space(pack: TaskPack, trial: Trial, space_check: SpaceCheck) -> None:
+    space = pack.search_space
+    if space is None:
+        return
+    reference = {
+        path.relative_to(space.parent).as_posix(): path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted(space.parent.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    try:
+        space_check(reference, pack.reference_agent)
+    except SiaRayError as error:
+        trial.failed(error, SEARCH_SPACE)
+
+
+def _last_words(run: HarnessRun) -> str:
+    lines = [line.strip() for line in run.finished.output.text().splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it said nothing"
+
+
+@contextmanager
+def _timed(trial: Trial, name: str) -> Iterator[None]:
+    """Add the seconds of a block to ``trial.seconds``, also when it raises."""
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        trial.seconds[name] = time.monotonic() - start
