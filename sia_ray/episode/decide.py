@@ -79,6 +79,7 @@ class Verdict(NamedTuple):
     fingerprint: str = ""
     evaluation: str = ""
     n: int | None = None
+    detail: str = ""
 
 
 Action = Do | Open | Construct | Record | End | Finish
@@ -183,6 +184,7 @@ def _trial(state: State, run: RunRow, generation: GenerationRow, split: str) -> 
             GenerationStatus.FAILED,
             reason=str(ran.outcome["reason"]),
             fingerprint=f"{split}:{_run_class(str(ran.outcome['cause']))}",
+            detail=str(ran.artifacts.get("detail", "")),
         )
     order = evaluate_order(run, generation.generation, candidate.candidate, ran.artifacts["outputs"], split)
     scored = state.get(WorkRow, order.key)
@@ -195,8 +197,9 @@ def _trial(state: State, run: RunRow, generation: GenerationRow, split: str) -> 
         score, n = float(outcome["score"]), outcome.get("n")
         return Verdict(GenerationStatus.PASSED, score, evaluation=evaluation, n=n)
     label = "no_output" if outcome["status"] == "missing" else "invalid_output"
-    reason = f"{outcome['status']}: {outcome['reason']}"
-    return Verdict(GenerationStatus.FAILED, None, reason, f"{split}:{label}", evaluation)
+    reason = f"the evaluator's verdict on {split}: {outcome['status']}"
+    detail = str(scored.artifacts.get("detail", ""))
+    return Verdict(GenerationStatus.FAILED, None, reason, f"{split}:{label}", evaluation, detail=detail)
 
 
 def _run_class(cause: str) -> str:

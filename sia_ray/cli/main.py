@@ -1,0 +1,64 @@
+"""The ``sia-ray`` command. Results go to stdout, messages to stderr; heavy modules load only when a command needs them.
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused by the Governor, 5 infrastructure, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+import typer
+
+from sia_ray.cli import edits, ledger, results, runs, tasks
+from sia_ray.errors import SiaRayError
+
+app = typer.Typer(
+    name="sia-ray",
+    help="Software that improves AI systems by itself: SIA's loop on Ray.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command()(runs.run)
+app.command()(runs.resume)
+app.command()(runs.status)
+app.command()(runs.show)
+app.command()(runs.score)
+app.command("results")(results.results)
+app.add_typer(tasks.app, name="tasks")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(edits.app, name="edits")
+
+
+@app.callback(invoke_without_command=True)
+def root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"sia-ray {installed('sia-ray')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; every error that is ours is one line with a hint and an exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    try:
+        app()
+    except SiaRayError as error:
+        _report(error.kind, error.message, error.hint)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        _report("interrupted", "Interrupted.", "`sia-ray resume RUN` goes on with an unfinished run.")
+        raise SystemExit(130) from None
+
+
+def _report(kind: str, message: str, hint: str) -> None:
+    if "--json" in sys.argv:
+        sys.stdout.write(json.dumps({"error": {"kind": kind, "message": message, "hint": hint}}) + "\n")
+    sys.stderr.write(f"error: {message}\n" + (f"       {hint}\n" if hint else ""))
+
+
+if __name__ == "__main__":
+    main()

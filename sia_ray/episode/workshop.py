@@ -1,0 +1,184 @@
+"""Where bytes meet decisions: briefs for agents, candidates out of answers, comparisons, the run tree.
+
+Everything here can be done again after a crash with the same result: inputs are stored bytes, named by digest in the
+ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sia_ray.agents.protocol import Brief, Reply, Seen
+from sia_ray.candidate.bundle import pack as pack_files
+from sia_ray.candidate.bundle import unpack as unpack_files
+from sia_ray.candidate.edits import apply_answer
+from sia_ray.candidate.identity import digest_tree, digest_value
+from sia_ray.candidate.static import Check, check_static
+from sia_ray.candidate.store import BlobStore
+from sia_ray.episode.decide import Construct, Verdict
+from sia_ray.episode.work import Kind, Order, evaluate_order, run_order
+from sia_ray.errors import EditRejected
+from sia_ray.evaluation.contract import Evaluation
+from sia_ray.evaluation.statistics import compare
+from sia_ray.ledger.events import AttemptDecided, AttemptFailed, CandidateBuilt, Event
+from sia_ray.ledger.schema import (
+    CandidateRow,
+    EpisodeRow,
+    GenerationRow,
+    GenerationStatus,
+    RunRow,
+    State,
+    WorkRow,
+    WorkStatus,
+)
+from sia_ray.task.pack import TaskPack
+
+BUILDER = {"version": 1, "codec": "search_replace", "normalisers": ["fences", "crlf", "bom"]}
+"""The builder as it ships: what turns an answer into a candidate."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a run is about, loaded once: its pack and the texts of the pack's reference folder."""
+
+    pack: TaskPack
+    reference: dict[str, str]
+
+    @classmethod
+    def of(cls, pack: TaskPack) -> Subject:
+        texts = {}
+        for path, file in pack.files().items():
+            if path.startswith("reference/"):
+                texts[path.removeprefix("reference/")] = file.read_text(encoding="utf-8", errors="replace")
+        return cls(pack, texts)
+
+
+class Workshop:
+    """Turns recorded answers into candidates. ``subjects`` is filled by whoever starts or resumes a run."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self.blobs = blobs
+        self.subjects: dict[int, Subject] = {}
+        self.builder = digest_value(BUILDER)[:12]
+
+    def harness(self, state: State, run: int, candidate: str) -> dict[str, bytes]:
+        """The files of a candidate."""
+        return unpack_files(self.blobs.get(state.one(CandidateRow, run, candidate).bundle))
+
+    def brief(self, state: State, order: Order) -> Brief:
+        """What the agent may see for this order: an allow-list (P8), cut at the generation's ``visible``."""
+        run = state.one(RunRow, order.run)
+        subject = self.subjects[order.run]
+        generation = state.one(GenerationRow, order.run, order.generation)
+        base = self.harness(state, order.run, order.candidate) if order.candidate else self._reference(subject)
+        return Brief(
+            run=f"run_{order.run}",
+            task=run.task,
+            generation=order.generation,
+            max_generations=run.generations,
+            seed=run.seed,
+            direction="min" if run.direction == "min" else "max",
+            metric=run.metric,
+            base={path: data.decode("utf-8", errors="replace") for path, data in base.items()},
+            reference=subject.reference,
+            seen=tuple(_seen(state, run.run, generation)),
+            task_md=subject.pack.task_md,
+        )
+
+    def construct(self, state: State, run: RunRow, action: Construct) -> list[Event]:
+        """The events that the answer makes: a decision, then a candidate or the attempt's failure."""
+        reply = Reply.model_validate_json(self.blobs.get(action.answer))
+        decision = reply.decision
+        episode = state.one(EpisodeRow, run.run, action.generation)
+        where: dict[str, Any] = {"run": run.run, "episode": action.generation, "attempt": episode.attempts + 1}
+        decided = AttemptDecided(
+            hypothesis=decision.hypothesis,
+            lever=decision.lever,
+            strategy=decision.strategy,
+            expected_gain=decision.expected_gain,
+            changes=decision.changes,
+            proposal=decision.proposal,
+            **where,
+        )
+        base = self.harness(state, run.run, episode.base) if episode.base else self._reference(self.subjects[run.run])
+        try:
+            files = apply_answer(base, decision.answer) if decision.answer else base
+        except EditRejected as error:
+            label = f"apply:{error.reason}"
+            return [decided, AttemptFailed(stage="apply", fingerprint=label, reason=error.message, **where)]
+        found = check_static(files)
+        if found:
+            stage = "contract" if found[0].check in (Check.MAIN, Check.CLI) else "static"
+            label = f"{stage}:{found[0].reason}"
+            return [decided, AttemptFailed(stage=stage, fingerprint=label, reason=found[0].message, **where)]
+        bundle = self.blobs.put(pack_files(files))
+        return [decided, CandidateBuilt(candidate=digest_tree(files), bundle=bundle, **where)]
+
+    def compare(
+        self, state: State, run: RunRow, generation: GenerationRow, verdict: Verdict
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The evaluator's scalars for display, and the paired comparison with the base on the same dev items."""
+        if not verdict.evaluation:
+            return {}, {}
+        ours = self.evaluation(verdict.evaluation)
+        values: dict[str, Any] = dict(ours.values)
+        if generation.base is None or verdict.status is not GenerationStatus.PASSED:
+            return values, {}
+        base = self._dev_evaluation(state, run, generation.base)
+        if base is None or not ours.items or not base.items:
+            return values, {}
+        result = compare(
+            {item.id: item.value for item in base.items},
+            {item.id: item.value for item in ours.items},
+            direction="min" if run.direction == "min" else "max",
+        )
+        return values, {"base": generation.base, **result._asdict()}
+
+    def evaluation(self, digest: str) -> Evaluation:
+        return Evaluation.model_validate_json(self.blobs.get(digest))
+
+    def seconds(self, state: State, run: RunRow, generation: GenerationRow) -> float | None:
+        """Wall time of the target on the dev split, seconds; None when it did not run there."""
+        row = dev_work(state, run, generation.candidate, Kind.RUN)
+        return None if row is None else float(row.artifacts.get("wall_s", 0.0))
+
+    def _dev_evaluation(self, state: State, run: RunRow, generation: int) -> Evaluation | None:
+        candidate = state.one(GenerationRow, run.run, generation).candidate
+        row = dev_work(state, run, candidate, Kind.EVALUATE)
+        return None if row is None else self.evaluation(row.artifacts["evaluation"])
+
+    @staticmethod
+    def _reference(subject: Subject) -> dict[str, bytes]:
+        files = dict(subject.pack.reference_harness)
+        if subject.pack.requirements is not None:
+            files["requirements.txt"] = subject.pack.requirements
+        return files
+
+    def publish(self, state: State, events: Sequence[Event]) -> None:
+        """Bring the run tree up to what these events changed."""
+
+
+def dev_work(state: State, run: RunRow, candidate: str, kind: Kind) -> WorkRow | None:
+    """The finished piece of work of one kind on a candidate's dev split, whichever run did it."""
+    row = state.get(CandidateRow, run.run, candidate)
+    if row is None:
+        return None
+    ran = state.get(WorkRow, run_order(run, row.generation, candidate, row.bundle, "dev").key)
+    if kind is Kind.EVALUATE and ran is not None and "outputs" in ran.artifacts:
+        order = evaluate_order(run, row.generation, candidate, ran.artifacts["outputs"], "dev")
+        ran = state.get(WorkRow, order.key)
+    return ran if ran is not None and ran.status is WorkStatus.FINISHED else None
+
+
+def _seen(state: State, run: int, generation: GenerationRow) -> Iterable[Seen]:
+    for row in state.rows(GenerationRow, run):
+        if row.generation >= generation.generation:
+            return
+        if row.generation > generation.visible:
+            yield Seen(generation=row.generation, status="pending", proposal=row.proposal)
+        elif row.status is GenerationStatus.PASSED:
+            yield Seen(generation=row.generation, status="passed", score=row.score, proposal=row.proposal)
+        else:
+            yield Seen(generation=row.generation, status="failed", proposal=row.proposal)

@@ -1,0 +1,216 @@
+"""The Python API: run, resume, and what comes back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sia_ray.config import read_environment, resolve
+from sia_ray.errors import NotFoundError
+from sia_ray.ledger.query import read_only
+from sia_ray.ledger.schema import GenerationRow, RunRow
+from sia_ray.runtime.actors import load_actor_files
+from sia_ray.runtime.client import Client
+from sia_ray.runtime.connect import Connection, connect
+from sia_ray.runtime.prepare import parcel
+from sia_ray.runtime.progress import Progress, for_terminal, silent
+from sia_ray.task.find import find_task
+from sia_ray.task.pack import load_pack
+
+if TYPE_CHECKING:
+    import pyarrow
+
+DEFAULT_STORAGE = "runs"
+
+
+class Run:
+    """A run as it stands in its ledger. Read-only; ask again with ``refresh`` for a later moment."""
+
+    def __init__(self, storage: Path, number: int) -> None:
+        self.storage = storage
+        self.number = number
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the ledger again. Raises NotFoundError when there is no such run."""
+        with read_only(self.storage) as reader:
+            state = reader.state()
+        row = state.get(RunRow, self.number)
+        if row is None:
+            raise NotFoundError(f"There is no run {self.number} in {self.storage}.", "`sia-ray status` lists the runs.")
+        self.row = row
+        self.rows = state.rows(GenerationRow, self.number)
+        self.state_digest = state.state_digest(self.number)
+        self.__dict__.pop("generations", None)
+
+    @property
+    def path(self) -> Path:
+        """The run's folder, in SIA's layout."""
+        return self.storage / f"run_{self.number}"
+
+    @property
+    def status(self) -> str:
+        return self.row.status.value
+
+    @property
+    def best(self) -> GenerationRow | None:
+        """The generation with the best dev score; None while there is none."""
+        return next((row for row in self.rows if row.generation == self.row.best), None)
+
+    @property
+    def holdout(self) -> dict[str, Any] | None:
+        """``{"start", "score", "n", "evaluator_sha256"}``: first and best candidate on the held-out cases."""
+        start, best = self.row.holdout.get("start"), self.row.holdout.get("best")
+        if not start or not best:
+            return None
+        return {
+            "start": start["score"],
+            "score": best["score"],
+            "n": best["n"],
+            "evaluator_sha256": best["evaluator_sha256"],
+        }
+
+    @cached_property
+    def generations(self) -> pyarrow.Table:
+        """One row a generation: number, status, score, base, lever, strategy, seconds, candidate, reason."""
+        import pyarrow as pa
+
+        names = ("generation", "status", "score", "base", "lever", "strategy", "seconds", "candidate", "reason")
+        types = (
+            pa.int64(),
+            pa.string(),
+            pa.float64(),
+            pa.int64(),
+            *[pa.string()] * 2,
+            pa.float64(),
+            *[pa.string()] * 2,
+        )
+        schema = pa.schema(list(zip(names, types, strict=True)))
+        records = [row.model_dump(mode="json", include=set(names)) for row in self.rows]
+        return pa.Table.from_pylist(records, schema=schema)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The run as JSON-ready values: what ``--json`` prints."""
+        best = self.best
+        return {
+            "schema": 1,
+            "run": self.number,
+            "task": self.row.task,
+            "status": self.status,
+            "reason": self.row.reason,
+            "path": str(self.path),
+            "best": best and {"generation": best.generation, "score": best.score, "candidate": best.candidate},
+            "generations": [
+                {k: v for k, v in row.items() if k != "candidate" or v} for row in self.generations.to_pylist()
+            ],
+            "holdout": self.holdout,
+            "state_digest": self.state_digest,
+        }
+
+    def __repr__(self) -> str:
+        return f"Run({self.number}, task={self.row.task!r}, status={self.status!r}, path={str(self.path)!r})"
+
+
+def run(
+    task: str,
+    *,
+    generations: int | None = None,
+    agent: str | None = None,
+    agent_options: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    lookahead: int | None = None,
+    sandbox: str | None = None,
+    holdout: bool | None = None,
+    run_id: int | None = None,
+    storage: str | Path = DEFAULT_STORAGE,
+    address: str | None = None,
+    actors_dir: Path | None = None,
+    progress: bool | Progress = True,
+) -> Run:
+    """Improve ``task`` (a name or a folder) and return the finished run.
+
+    ``None`` leaves a setting to SIA's variables, the pack and the defaults. ``address`` is as in ``connect``. If the
+    driver dies, the run goes on (on a cluster) or waits for ``resume``. Raises UsageError for what a person must
+    mend, InfrastructureError for what the machine lacks; a run whose candidates fail ends with status ``failed``.
+    """
+    root = find_task(task)
+    pack = load_pack(root)
+    explicit = {
+        "generations": generations,
+        "agent": agent,
+        "agent_options": dict(agent_options) if agent_options else None,
+        "seed": seed,
+        "lookahead": lookahead,
+        "sandbox": sandbox,
+        "holdout": holdout,
+        "run_id": run_id,
+    }
+    suggested = {"generations": pack.config.limits.generations}
+    spec = resolve(explicit, os.environ, pack=suggested, task=pack.name)
+    show = _progress(progress)
+    with _supervised(Path(storage), address, actors_dir) as client:
+        number = client.start(spec, parcel(root))
+        return _follow(client, number, show)
+
+
+def resume(
+    run_number: int,
+    *,
+    storage: str | Path = DEFAULT_STORAGE,
+    address: str | None = None,
+    actors_dir: Path | None = None,
+    progress: bool | Progress = True,
+) -> Run:
+    """Go on with a run that was stopped, and return it when it is over. A finished run is returned as it is."""
+    read_environment(os.environ)
+    found = Run(Path(storage), run_number)
+    if found.status != "running":
+        return found
+    show = _progress(progress)
+    with _supervised(Path(storage), address, actors_dir) as client:
+        client.resume(run_number)
+        return _follow(client, run_number, show)
+
+
+def score_holdout(run_number: int, *, storage: str | Path = DEFAULT_STORAGE, address: str | None = None) -> Run:
+    """Have first and best candidate of a finished run scored on the holdout, unless that was done."""
+    found = Run(Path(storage), run_number)
+    if found.holdout is not None or "holdout" not in found.row.splits:
+        return found
+    with _supervised(Path(storage), address, None) as client:
+        client.request_holdout(run_number)
+        return _follow(client, run_number, silent())
+
+
+@contextmanager
+def _supervised(storage: Path, address: str | None, actors_dir: Path | None) -> Iterator[Client]:
+    files = load_actor_files(actors_dir)
+    connection: Connection = connect(address)
+    client: Client | None = None
+    try:
+        client = Client(storage.absolute(), connection, files)
+        yield client
+    finally:
+        if client is not None and connection.owned_cluster:
+            client.stop()
+        connection.close()
+
+
+def _follow(client: Client, number: int, show: Progress) -> Run:
+    show.begin(client.storage / f"run_{number}")
+    try:
+        for snapshot in client.follow(number):
+            show.update(snapshot)
+    finally:
+        show.end()
+    return Run(client.storage, number)
+
+
+def _progress(wanted: bool | Progress) -> Progress:
+    if isinstance(wanted, bool):
+        return for_terminal() if wanted else silent()
+    return wanted

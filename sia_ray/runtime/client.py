@@ -1,0 +1,98 @@
+"""The driver's side of a Supervisor: calls that outlive its restarts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError
+
+from sia_ray.candidate.identity import digest_bytes
+from sia_ray.config import ActorFile, RunSpec
+from sia_ray.errors import InfrastructureError, SiaRayError
+from sia_ray.ledger.schema import RunStatus
+from sia_ray.runtime.actors import start_supervisor
+from sia_ray.runtime.connect import Connection, session_name
+from sia_ray.runtime.prepare import Parcel
+from sia_ray.runtime.supervisor import Snapshot
+
+PATIENCE_S = 60.0
+"""How long a call waits for a Supervisor that restarts, seconds."""
+PREPARATION_S = 1800.0
+"""How long fetching data and building an environment may take, seconds."""
+
+
+class Client:
+    """A Supervisor of ``storage``, started when there is none. It outlives the driver on a cluster that is not ours."""
+
+    def __init__(self, storage: Path, connection: Connection, files: dict[str, ActorFile]) -> None:
+        self.storage = storage
+        name = f"supervisor {digest_bytes(str(storage).encode())[:8]}"
+        self.actor = start_supervisor(
+            files["supervisor"], name, str(storage), session_name(), files, detached=not connection.owned_cluster
+        )
+        self._call("hello")
+
+    def start(self, spec: RunSpec, parcel: Parcel) -> int:
+        number: int = self._once("start", spec, parcel)
+        return number
+
+    def resume(self, run: int) -> None:
+        self._call("resume", run)
+
+    def request_holdout(self, run: int) -> None:
+        self._call("request_holdout", run)
+
+    def follow(self, run: int) -> Iterator[Snapshot]:
+        """Each change of the run as it happens, until it is over."""
+        seen = 0
+        while True:
+            snapshot: Snapshot = self._call("watch", run, seen)
+            if snapshot.seq > seen or not seen:
+                seen = snapshot.seq
+                yield snapshot
+            if snapshot.run.status is not RunStatus.RUNNING:
+                return
+
+    def stop(self) -> None:
+        """Ask the Supervisor to let go of the ledger."""
+        try:
+            ray.get(self.actor.stop.remote(), timeout=15)
+        except (ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError):
+            return
+
+    def _once(self, method: str, *arguments: Any) -> Any:
+        """A call that must not be repeated blindly."""
+        try:
+            return ray.get(getattr(self.actor, method).remote(*arguments), timeout=PREPARATION_S)
+        except RayTaskError as error:
+            raise _cause(error) from None
+        except (ActorDiedError, ActorUnavailableError) as error:
+            raise InfrastructureError(
+                f"The Supervisor died while it was asked to {method}: {error}.",
+                "`sia-ray status` shows whether the run began; `sia-ray resume RUN` goes on with it.",
+            ) from None
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        """A call that may be repeated: it waits for a Supervisor that restarts."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return ray.get(getattr(self.actor, method).remote(*arguments), timeout=PREPARATION_S)
+            except RayTaskError as error:
+                raise _cause(error) from None
+            except (ActorDiedError, ActorUnavailableError) as error:
+                if time.monotonic() > deadline:
+                    raise InfrastructureError(
+                        f"The Supervisor does not come back: {error}.", "`sia-ray resume RUN` goes on with the run."
+                    ) from None
+                time.sleep(0.1)
+
+
+def _cause(error: RayTaskError) -> BaseException:
+    """Our own error as it was raised on the other side; anything else as an infrastructure fault."""
+    cause = error.cause if isinstance(error.cause, SiaRayError) else None
+    return cause or InfrastructureError(f"The Supervisor failed: {error}", "This is a defect: please report it.")

@@ -1,0 +1,196 @@
+"""Carries out orders on Ray: agents and Targets are actors, evaluators are tasks.
+
+Bytes travel through the object store and end in the blob store; what comes back to the loop is small. Each order in
+flight is watched by one thread of its own, so a slow one holds up nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ray
+from ray.exceptions import RayError
+
+from sia_ray.agents.protocol import Brief, Reply
+from sia_ray.agents.target import TargetJob, TargetRun
+from sia_ray.candidate.store import BlobStore
+from sia_ray.candidate.views import pack_view, view_digest
+from sia_ray.episode.work import Done, Fault, Kind, Order
+from sia_ray.errors import SiaRayError
+from sia_ray.evaluation.contract import Evaluation
+from sia_ray.evaluation.results import Status
+from sia_ray.runtime.actors import ActorFiles, evaluator_task, start_actor
+from sia_ray.runtime.prepare import Ready
+from sia_ray.runtime.scoring import ScoringJob
+from sia_ray.sandbox.policy import Limits
+from sia_ray.task.pack import TaskPack
+
+log = logging.getLogger(__name__)
+
+IN_FLIGHT = 64
+SCHEDULING_S = 600.0
+"""How long an order may wait for its resources beyond its own limits, seconds."""
+
+
+class Pools(NamedTuple):
+    """The actors that serve one run."""
+
+    meta: Any
+    feedback: Any
+    targets: queue.SimpleQueue[Any]
+
+
+class View(NamedTuple):
+    """A split folder in the object store."""
+
+    digest: str
+    ref: Any
+
+
+class RayExecutor:
+    """``deliver`` takes outcomes (from any thread); ``epoch`` keeps actor names of successive Supervisors apart."""
+
+    def __init__(
+        self, *, blobs: BlobStore, files: ActorFiles, cache_dir: Path, deliver: Callable[[Done | Fault], None]
+    ) -> None:
+        self.blobs = blobs
+        self.files = files
+        self.cache_dir = cache_dir
+        self.deliver = deliver
+        self.epoch = 0
+        self._ready: dict[int, Ready] = {}
+        self._pools: dict[int, Pools] = {}
+        self._views: dict[Path, View] = {}
+        self._outputs: dict[str, Any] = {}
+        self._watchers = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="order")
+
+    def add_run(self, run: int, ready: Ready) -> None:
+        """Start the actors of a run; they come up while its first order is being made."""
+        if run in self._pools:
+            return
+        spec, task = ready.spec, ready.pack.name
+        self._ready[run] = ready
+        count = min(spec.lookahead, self.files["target"].ray.replicas)
+        targets: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for slot in range(1, count + 1):
+            name = f"target {slot} · run {run} {task}"
+            targets.put(start_actor(self.files["target"], name, self.epoch, ready.sandbox, self.cache_dir))
+        agents = [
+            start_actor(self.files[role], f"{role} · run {run} {task}", self.epoch, spec.agent, spec.agent_options)
+            for role in ("meta", "feedback")
+        ]
+        self._pools[run] = Pools(agents[0], agents[1], targets)
+
+    def remove_run(self, run: int) -> None:
+        """Let the actors of a run go."""
+        pools = self._pools.pop(run, None)
+        self._ready.pop(run, None)
+        if pools is None:
+            return
+        actors = [pools.meta, pools.feedback]
+        while not pools.targets.empty():
+            actors.append(pools.targets.get_nowait())
+        for actor in actors:
+            ray.kill(actor)
+
+    def submit(self, order: Order, payload: Any) -> None:
+        self._watchers.submit(self._carry_out, order, payload)
+
+    def _carry_out(self, order: Order, payload: Any) -> None:
+        """One order, start to end; whatever the machine does becomes a Fault."""
+        try:
+            match order.kind:
+                case Kind.PROPOSE:
+                    outcome = self._propose(order, payload)
+                case Kind.RUN:
+                    outcome = self._run(order)
+                case Kind.EVALUATE:
+                    outcome = self._evaluate(order)
+        except (RayError, SiaRayError, OSError, KeyError) as error:
+            log.warning("%s of generation %d: %s", order.kind, order.generation, error)
+            self.deliver(Fault(order.key, f"{type(error).__name__}: {_first_line(error)}"))
+            return
+        except Exception as error:
+            log.exception("%s of generation %d", order.kind, order.generation)
+            self.deliver(Fault(order.key, f"{type(error).__name__}: {_first_line(error)}"))
+            return
+        self.deliver(outcome)
+
+    def _propose(self, order: Order, brief: Brief) -> Done:
+        pools = self._pools[order.run]
+        call = pools.meta.first if order.generation == 1 else pools.feedback.next
+        reply: Reply = ray.get(call.remote(brief), timeout=SCHEDULING_S)
+        stored = self.blobs.put(reply.model_dump_json().encode())
+        return Done(order.key, {"lever": reply.decision.lever}, {"reply": stored})
+
+    def _run(self, order: Order) -> Done:
+        ready, pools = self._ready[order.run], self._pools[order.run]
+        target = ready.pack.config.target
+        limits = Limits(wall_s=target.wall_s, memory_mb=target.memory_mb, cpus=target.cpus)
+        view = self._view(ready.splits[order.split].public)
+        job = TargetJob(view.digest, ready.pack.requirements, limits, target.network)
+        harness = self.blobs.get(order.inputs[0])
+        actor = pools.targets.get()
+        try:
+            meta, outputs, out_log = actor.run.options(
+                num_returns=3, name=f"run gen {order.generation} on {order.split}"
+            ).remote(job, harness, [view.ref])
+            outcome, cost = ray.get(meta, timeout=limits.wall_s + SCHEDULING_S)
+            run = TargetRun(outcome, cost, ray.get(outputs), ray.get(out_log))
+        finally:
+            pools.targets.put(actor)
+        digest = self.blobs.put(run.outputs)
+        self._outputs[digest] = outputs
+        return Done(order.key, run.outcome, {**run.cost, "outputs": digest, "log": self.blobs.put(run.log)})
+
+    def _evaluate(self, order: Order) -> Done:
+        ready = self._ready[order.run]
+        pack, split = ready.pack, ready.splits[order.split]
+        wanted = pack.config.evaluator
+        limits = Limits(wall_s=wanted.wall_s, memory_mb=wanted.memory_mb)
+        view = self._view(split.root)
+        reference = self._view(_reference_folder(pack)) if pack.items is not None else None
+        job = ScoringJob(
+            view=view.digest,
+            reference=reference.digest if reference else None,
+            metric=pack.config.metric,
+            requirements=pack.requirements,
+            limits=limits,
+            sandbox=ready.sandbox,
+            cache_dir=self.cache_dir,
+        )
+        outputs = self._outputs.pop(order.inputs[0], None) or ray.put(self.blobs.get(order.inputs[0]))
+        task = evaluator_task(wanted, name=f"evaluate {pack.name} gen {order.generation} on {order.split}")
+        refs = [view.ref] + ([reference.ref] if reference else [])
+        evaluation: Evaluation = ray.get(task.remote(job, outputs, refs), timeout=limits.wall_s * 2 + SCHEDULING_S)
+        if evaluation.status is Status.INFRASTRUCTURE:
+            return_fault = evaluation.reason or "the evaluator's sandbox failed"
+            raise SiaRayError(return_fault)
+        stored = self.blobs.put(evaluation.model_dump_json().encode())
+        outcome = {"status": evaluation.status.value, "score": evaluation.score, "n": len(evaluation.items) or None}
+        return Done(
+            order.key,
+            outcome,
+            {"evaluation": stored, "wall_s": round(evaluation.wall_s, 4), "detail": evaluation.reason},
+        )
+
+    def _view(self, folder: Path) -> View:
+        """The folder in the object store, put there once."""
+        if folder not in self._views:
+            self._views[folder] = View(view_digest(folder), ray.put(pack_view(folder)))
+        return self._views[folder]
+
+
+def _reference_folder(pack: TaskPack) -> Path:
+    return pack.root / "reference"
+
+
+def _first_line(error: BaseException) -> str:
+    cause = getattr(error, "cause", None) or error
+    text = str(cause).strip().splitlines()
+    return text[0][:300] if text else ""

@@ -1,0 +1,235 @@
+"""The Supervisor: owns the ledger of one storage root and drives its runs.
+
+A plain class around one thread that runs ``episode.loop``. As a Ray actor it restarts after a crash, opens the ledger
+again (which fences whatever was left of its predecessor) and goes on with the runs of its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from sia_ray.candidate.store import BlobStore
+from sia_ray.clock import SystemClock
+from sia_ray.config import ActorFile, RunSpec
+from sia_ray.episode.loop import Loop
+from sia_ray.episode.workshop import Subject, Workshop
+from sia_ray.errors import InfrastructureError, LedgerError, NotFoundError, SiaRayError, UsageError
+from sia_ray.ledger.events import HoldoutRequested, RunEnded, RunResumed, RunStarted
+from sia_ray.ledger.schema import GenerationRow, RunRow, RunStatus
+from sia_ray.runtime.executor import RayExecutor
+from sia_ray.runtime.prepare import Parcel, Ready, make_ready, unpack_parcel
+from sia_ray.task.cache import cache_root
+
+T = TypeVar("T")
+
+
+class Snapshot(NamedTuple):
+    """What a follower sees: ``seq`` to ask from next time, the run and its generations so far."""
+
+    seq: int
+    run: RunRow
+    generations: tuple[GenerationRow, ...]
+
+
+class Supervisor:
+    """``session`` names the cluster session: after a restart its running runs go on by themselves."""
+
+    def __init__(self, storage: str, session: str, files: dict[str, ActorFile]) -> None:
+        root = Path(storage)
+        self.session = session
+        self.blobs = BlobStore(root / "blobs")
+        self.workshop = Workshop(self.blobs, root)
+        self.executor = RayExecutor(
+            blobs=self.blobs, files=files, cache_dir=cache_root(), deliver=lambda outcome: self.loop.deliver(outcome)
+        )
+        policy = files["supervisor"].policy
+        self.loop = Loop(
+            root,
+            executor=self.executor,
+            workshop=self.workshop,
+            clock=SystemClock(),
+            max_tries=int(policy.get("max_tries", 3)),
+        )
+        self.thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
+        self.thread.start()
+        self.thread_of_restart = threading.Thread(target=self._continue_session, name="restart", daemon=True)
+        self.thread_of_restart.start()
+
+    def _continue_session(self) -> None:
+        """Drive again what this session was driving when a predecessor died."""
+        try:
+            self.executor.epoch = self.loop.ready.result()
+            rows = self.loop.call(lambda: self.loop.state.rows(RunRow)).result()
+        except SiaRayError:
+            return
+        for row in rows:
+            if row.status is RunStatus.RUNNING and row.session == self.session:
+                try:
+                    self._attach(row)
+                except SiaRayError as error:
+                    self._fail(row.run, f"the run cannot go on: {error}")
+
+    async def hello(self) -> int:
+        """The epoch. Raises LedgerLocked when another live Supervisor owns the storage root."""
+        return await asyncio.wrap_future(self.loop.ready)
+
+    async def start(self, spec: RunSpec, parcel: Parcel) -> int:
+        """Accept a run; its number, once that is on disk. Raises what a person must mend before any work."""
+        self.executor.epoch = await self.hello()
+        return await asyncio.to_thread(self._start, spec, parcel)
+
+    async def resume(self, run: int) -> None:
+        """Drive a run that was left unfinished. Does nothing for one that is over or under way."""
+        await self.hello()
+        await asyncio.to_thread(self._resume, run)
+
+    async def request_holdout(self, run: int) -> None:
+        """Score start and best of a finished run on the holdout, if that was left out."""
+        await self.hello()
+        row = await self._on_loop(lambda: self.loop.state.get(RunRow, run))
+        if row is None:
+            raise NotFoundError(f"There is no run {run} here.", "`sia-ray status` lists the runs.")
+        if row.holdout:
+            return
+        ready = await asyncio.to_thread(self._make_ready, row)
+
+        def request() -> None:
+            self.loop.commit([HoldoutRequested(run=run)])
+            self._adopt(run, ready)
+
+        await self._on_loop(request)
+
+    async def watch(self, run: int, after: int, wait_s: float = 1.0) -> Snapshot:
+        """The run as it stands; waits up to ``wait_s`` for news after ``after``. Raises when the loop has stopped."""
+        await self.hello()
+        await asyncio.to_thread(self._wait_for_news, after, wait_s)
+        snapshot: Snapshot = await self._on_loop(lambda: self._snapshot(run))
+        return snapshot
+
+    async def stop(self) -> None:
+        """Let go of the ledger; what is under way is handed out again by whoever resumes."""
+        self.loop.stop()
+        await asyncio.to_thread(self.thread.join, 10.0)
+
+    def _start(self, spec: RunSpec, parcel: Parcel) -> int:
+        root = unpack_parcel(parcel, cache_dir=self.executor.cache_dir)
+        ready = make_ready(spec, root, cache_dir=self.executor.cache_dir)
+        stored = self.blobs.put(parcel.data)
+
+        def begin() -> int:
+            number = self._number(spec.run_id)
+            facts = {"parcel": stored, "parcel_name": parcel.name, "parcel_digest": parcel.digest}
+            event = _run_started(number, ready, facts, self.session, self.loop.clock.now())
+            self._register(number, ready)
+            self.loop.commit([event])
+            self.loop.active.add(number)
+            return number
+
+        return self.loop.call(begin).result()
+
+    def _number(self, wanted: int | None) -> int:
+        taken = {row.run for row in self.loop.state.rows(RunRow)}
+        taken |= self.workshop.run_numbers_on_disk()
+        if wanted is not None and wanted in taken:
+            raise UsageError(f"Run {wanted} exists already.", f"`sia-ray resume {wanted}`, or leave --run_id out.")
+        return wanted or max(taken, default=0) + 1
+
+    def _resume(self, run: int) -> None:
+        row = self.loop.call(lambda: self.loop.state.get(RunRow, run)).result()
+        if row is None:
+            raise NotFoundError(f"There is no run {run} here.", "`sia-ray status` lists the runs.")
+        if row.status is not RunStatus.RUNNING or run in self.loop.active:
+            return
+        self._attach(row)
+
+    def _attach(self, row: RunRow) -> None:
+        ready = self._make_ready(row)
+
+        def go_on() -> None:
+            if row.session != self.session:
+                self.loop.commit([RunResumed(run=row.run, session=self.session)])
+            self._adopt(row.run, ready)
+            self.workshop.publish_all(self.loop.state, row.run)
+
+        self.loop.call(go_on).result()
+
+    def _adopt(self, run: int, ready: Ready) -> None:
+        self._register(run, ready)
+        self.loop.active.add(run)
+
+    def _register(self, run: int, ready: Ready) -> None:
+        self.workshop.subjects[run] = Subject.of(ready.pack)
+        self.executor.add_run(run, ready)
+
+    def _make_ready(self, row: RunRow) -> Ready:
+        """What the run needs, made again; refused when it is no longer what the run started with."""
+        facts = row.facts
+        given = Parcel(facts["parcel_name"], self.blobs.get(facts["parcel"]), facts["parcel_digest"])
+        root = unpack_parcel(given, cache_dir=self.executor.cache_dir)
+        ready = make_ready(RunSpec.model_validate(row.spec), root, cache_dir=self.executor.cache_dir)
+        now = _fixed(ready)
+        then = {name: getattr(row, name) for name in now}
+        changed = sorted(name for name in now if now[name] != then[name])
+        if changed:
+            raise InfrastructureError(
+                f"Run {row.run} cannot be resumed here: {', '.join(changed)} changed since it started.",
+                "Resume it where it started, or start a new run.",
+            )
+        return ready
+
+    def _fail(self, run: int, reason: str) -> None:
+        ended = RunEnded(run=run, status=RunStatus.FAILED, reason=reason, at=self.loop.clock.now())
+        self.loop.call(lambda: self.loop.commit([ended])).result()
+
+    def _snapshot(self, run: int) -> Snapshot:
+        row = self.loop.state.get(RunRow, run)
+        if row is None:
+            raise NotFoundError(f"There is no run {run} here.", "`sia-ray status` lists the runs.")
+        return Snapshot(self.loop.ledger.seq, row, tuple(self.loop.state.rows(GenerationRow, run)))
+
+    def _wait_for_news(self, after: int, wait_s: float) -> None:
+        with self.loop.changed:
+            self.loop.changed.wait_for(lambda: self.loop.seq > after or self.loop.error is not None, timeout=wait_s)
+        if self.loop.error is not None:
+            raise LedgerError(
+                f"The Supervisor stopped: {self.loop.error}", "Mend the cause, then `sia-ray resume RUN`."
+            )
+
+    async def _on_loop(self, action: Any) -> Any:
+        return await asyncio.wrap_future(self.loop.call(action))
+
+
+def _fixed(ready: Ready) -> dict[str, Any]:
+    """What must not change while a run lasts."""
+    splits = ready.splits.by_name
+    metric = ready.pack.config.metric
+    return {
+        "pack": ready.pack.digest,
+        "metric": metric.name if metric else "",
+        "direction": metric.direction if metric else "max",
+        "evaluators": {str(name): split.evaluator_sha256 for name, split in splits.items()},
+        "splits": {str(name): split.digest for name, split in splits.items()},
+        "environment": ready.conditions,
+        "sandbox": ready.sandbox,
+    }
+
+
+def _run_started(number: int, ready: Ready, facts: dict[str, Any], session: str, at: str) -> RunStarted:
+    spec = ready.spec
+    return RunStarted(
+        run=number,
+        task=ready.pack.name,
+        spec=spec.model_dump(mode="json"),
+        facts=facts,
+        seed=spec.seed,
+        agent=spec.agent,
+        generations=spec.generations,
+        lookahead=spec.lookahead,
+        scores_holdout=spec.holdout and "holdout" in ready.splits,
+        session=session,
+        at=at,
+        **_fixed(ready),
+    )
