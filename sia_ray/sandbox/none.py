@@ -1,0 +1,34 @@
+"""No sandbox: the command runs as we do. Limits, capture and clean-up hold; secrets, files and network do not.
+
+Used only where a person asks for it by name; its results are marked and never promoted.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from sia_ray.errors import InfrastructureError
+from sia_ray.sandbox.layout import layout, spelled_for_the_host
+from sia_ray.sandbox.namespaces import command_plan, launch
+from sia_ray.sandbox.policy import Finished, Job
+from sia_ray.sandbox.process import not_started, supervise
+
+
+class Unsandboxed:
+    """A session of its own and an environment that holds only the job's variables."""
+
+    name = "none"
+    isolates = False
+
+    def run(self, job: Job) -> Finished:
+        tmp = Path(tempfile.mkdtemp(prefix="sia-ray-")).resolve()
+        try:
+            layout(job)  # for its complaints alone: they are the same everywhere
+            plan = command_plan(spelled_for_the_host(job, tmp), isolate=False)
+            return supervise(launch(plan, namespaced=False), job.limits, self.name)
+        except InfrastructureError as error:
+            return not_started(self.name, str(error))
+        finally:
+            shutil.rmtree(tmp, ignore_errors=True)
