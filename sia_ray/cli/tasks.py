@@ -163,10 +163,11 @@ def _print_report(report: Report) -> None:
 def _facts(report: Report) -> dict[str, Any]:
     facts = {"task": report.task, "folder": report.root, "sandbox": report.sandbox}
     if report.split:
-        score = "no score" if report.score is None else f"{report.score:g}"
-        facts["score"] = (
-            f"{report.metric or '?'} = {score} ({report.status}) on {report.split}, {report.direction} wins"
-        )
+        way = "higher" if report.direction == "max" else "lower"
+        score = f"no score ({report.status})"
+        if report.score is not None:
+            score = f"{report.metric} = {report.score:g}, {way} is better"
+        facts["reference"] = f"{score}, on {report.items or 'the'} items of {report.split}"
     if report.seconds:
         facts["seconds"] = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     if report.peak_memory_mb is not None:

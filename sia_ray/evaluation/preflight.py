@@ -304,14 +304,25 @@ def _explain(
         report(f"it imports {name}, which the environment lacks", f"{REFERENCE}:{scan.imports[name]}", todo)
 
 
+_MISSING = """
+import importlib.util, sys
+for name in sys.argv[1:]:
+    try:
+        found = importlib.util.find_spec(name)
+    except ImportError:
+        found = None
+    if found is None:
+        print(name)
+"""
+
+
 def _missing_imports(trial: Trial, names: Sequence[str], python: Path) -> list[str]:
-    """Which of these top-level packages the environment does not have."""
+    """Which of these packages the environment does not have."""
     if not names:
         return []
-    code = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if u.find_spec(n) is None))"
     prefix = python.parent.parent
     limits = Limits(wall_s=30, memory_mb=512, cpus=1)
-    argv = (str(python), "-I", "-c", code, *names)
+    argv = (str(python), "-I", "-c", _MISSING, *names)
     finished = trial.sandbox.run(Job(argv, (), base_env(python=prefix), limits, python=prefix))
     return finished.output.text().split() if finished.ok else []
 

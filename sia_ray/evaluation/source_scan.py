@@ -22,6 +22,7 @@ _CLIENT_KEYS = {
     "AsyncOpenAI": "OPENAI_API_KEY",
 }
 """Clients that read a key by themselves when none is given to them."""
+_NAMESPACES = {"google", "azure"}
 _HOSTED = {"anthropic", "openai", "google.genai", "google.generativeai", "litellm", "together", "tinker"}
 
 
@@ -34,7 +35,7 @@ class Scan(NamedTuple):
     variables: dict[str, int]
     """Environment variables that are read without a default."""
     imports: dict[str, int]
-    """Top-level names of imported packages outside the standard library."""
+    """Imported packages outside the standard library."""
     models: dict[str, int]
     hosted: dict[str, int]
     """Imported client libraries of hosted models."""
@@ -47,8 +48,9 @@ def scan_source(text: str) -> Scan:
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
         for module in _imported(node):
-            if module.split(".")[0] not in sys.stdlib_module_names:
-                scan.imports.setdefault(module.split(".")[0], line)
+            package = _package(module)
+            if package and package not in sys.stdlib_module_names:
+                scan.imports.setdefault(package, line)
             for name in _HOSTED & {module, module.split(".")[0]}:
                 scan.hosted.setdefault(name, line)
         if path := _below_dataset(node):
@@ -89,6 +91,14 @@ def _imported(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
         yield node.module
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _package(module: str) -> str:
+    """The part of a dotted name that one installs: its first word, two below a shared namespace, "" for that alone."""
+    parts = module.split(".")
+    if parts[0] in _NAMESPACES:
+        return ".".join(parts[:2]) if len(parts) > 1 else ""
+    return parts[0]
 
 
 def _below_dataset(node: ast.AST) -> str | None:
