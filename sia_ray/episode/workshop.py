@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sia_ray.agents.protocol import Brief, Reply, Seen
@@ -58,8 +59,9 @@ class Subject:
 class Workshop:
     """Turns recorded answers into candidates. ``subjects`` is filled by whoever starts or resumes a run."""
 
-    def __init__(self, blobs: BlobStore) -> None:
+    def __init__(self, blobs: BlobStore, storage: Path) -> None:
         self.blobs = blobs
+        self.storage = storage
         self.subjects: dict[int, Subject] = {}
         self.builder = digest_value(BUILDER)[:12]
 
@@ -158,6 +160,14 @@ class Workshop:
 
     def publish(self, state: State, events: Sequence[Event]) -> None:
         """Bring the run tree up to what these events changed."""
+
+    def publish_all(self, state: State, run: int) -> None:
+        """Write whatever a crash kept from the run tree."""
+
+    def run_numbers_on_disk(self) -> set[int]:
+        """Numbers that a folder under the storage root bears already, ours or SIA's."""
+        names = (path.name for path in self.storage.glob("run_*")) if self.storage.is_dir() else ()
+        return {int(name[4:]) for name in names if name[4:].isdecimal()}
 
 
 def dev_work(state: State, run: RunRow, candidate: str, kind: Kind) -> WorkRow | None:

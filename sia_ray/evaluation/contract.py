@@ -8,7 +8,6 @@ folder, a results.json among them is dropped, and the split is mounted read-only
 from __future__ import annotations
 
 import base64
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +16,11 @@ from pydantic import BaseModel, ConfigDict
 from sia_ray.candidate.bundle import read_regular, write_tree
 from sia_ray.candidate.identity import Files, digest_bytes
 from sia_ray.errors import PackError
+from sia_ray.evaluation.harness_run import private_folder
 from sia_ray.evaluation.items import Item, read_items
 from sia_ray.evaluation.results import MAX_BYTES, Reading, Scalar, Status, read_results
 from sia_ray.sandbox.policy import Cause, Finished, Job, Limits, Mount, Sandbox
+from sia_ray.sandbox.variables import base_env
 from sia_ray.task.metric import Metric
 
 EVALUATORS = ("data/public/evaluate.py", "evaluate.py")
@@ -28,15 +29,6 @@ ITEMS = "items.jsonl"
 LOG_CHARS = 64_000
 REASON_CHARS = 1_000
 REJECTED_BYTES = 1_000_000
-
-_ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "LANG": "C.UTF-8",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONHASHSEED": "0",
-    "PYTHONNOUSERSITE": "1",
-    "PYTHONUTF8": "1",
-}
 
 
 class Evaluation(BaseModel):
@@ -90,7 +82,7 @@ def evaluate(
 ) -> Evaluation:
     """Score ``outputs`` (path → content, as the target left them) with the evaluator of ``split_dir``.
 
-    ``python`` is the interpreter of the evaluator's environment. ``reference_dir`` may hold ``items.py``.
+    ``python`` is the interpreter of the evaluator's environment (its ``bin/python``). ``reference_dir`` may hold ``items.py``.
     Never raises for what the outputs say or the evaluator does; PackError when there is no evaluator,
     BundleRejected for an output whose path leaves its folder.
     """
@@ -98,13 +90,12 @@ def evaluate(
     digest = digest_bytes(evaluator.read_bytes())
     clean = {path: data for path, data in outputs.items() if path.split("/")[0] not in (RESULTS, ITEMS)}
     try:
-        with tempfile.TemporaryDirectory(prefix="sia-ray-eval-", ignore_cleanup_errors=True) as private:
-            bench = _Bench(sandbox, split_dir.absolute(), Path(private), python, limits, reference_dir)
-            (Path(private) / "empty").mkdir()
+        with private_folder() as private:
+            bench = _Bench(sandbox, split_dir.absolute(), private, python, limits, reference_dir)
+            (private / "empty").mkdir()
             write_tree(clean, bench.gen)
-            return bench.score(evaluator.relative_to(split_dir).as_posix(), metric).model_copy(
-                update={"evaluator_sha256": digest}
-            )
+            scored = bench.score(evaluator.relative_to(split_dir).as_posix(), metric)
+        return scored.model_copy(update={"evaluator_sha256": digest})
     except OSError as error:
         reason = f"the outputs could not be laid out for the evaluator: {error}"
         return Evaluation(status=Status.INFRASTRUCTURE, reason=reason, evaluator_sha256=digest)
@@ -178,13 +169,15 @@ class _Bench(NamedTuple):
         ]
         if self.reference_dir is not None:
             mounts.append(Mount(self.reference_dir.absolute(), "/reference"))
+        prefix = self.python.parent.parent
+        prefix = self.python.parent.parent
         job = Job(
             argv=(str(self.python), "-u", script, *arguments),
             mounts=tuple(mounts),
-            env=_ENVIRONMENT,
+            env={**base_env(python=prefix), **_ENVIRONMENT},
             limits=self.limits,
             cwd="/empty",
-            python=self.python,
+            python=prefix,
         )
         return self.sandbox.run(job)
 
