@@ -160,7 +160,8 @@ def test_command_names_a_file_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     "flags",
     [("--range", "0,1"), ("--metric", "a", "--range", "0"), ("--metric", "a", "--range", "x,y"),
-     ("--metric", "a", "--range", "1,0"), ("--metric", "a", "--range", "0,1,2"), ("--metric", "a", "--direction", "up")],
+     ("--metric", "a", "--range", "1,0"), ("--metric", "a", "--range", "0,1,2"),
+     ("--metric", "a", "--direction", "up")],
 )  # fmt: skip
 def test_command_refuses_flags_that_do_not_parse(flags: tuple[str, ...]) -> None:
     assert isinstance(invoke(str(CASES / "plain.json"), *flags).exception, UsageError)

@@ -198,9 +198,10 @@ def _read_below(handle: int, name: str, limit: int) -> Regular:
         return Regular(None)
     except OSError as error:
         return Regular(None, f"cannot be opened as a regular file ({error.strerror})")
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        return Regular(None, "is not a regular file")
     with open(file, "rb") as source:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            return Regular(None, "is not a regular file")
         return Regular(source.read(limit))
 
 

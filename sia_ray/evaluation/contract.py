@@ -82,7 +82,8 @@ def evaluate(
 ) -> Evaluation:
     """Score ``outputs`` (path → content, as the target left them) with the evaluator of ``split_dir``.
 
-    ``python`` is the interpreter of the evaluator's environment (its ``bin/python``). ``reference_dir`` may hold ``items.py``.
+    ``python`` is the interpreter of the evaluator's environment (its ``bin/python``). ``reference_dir`` may hold
+    ``items.py``.
     Never raises for what the outputs say or the evaluator does; PackError when there is no evaluator,
     BundleRejected for an output whose path leaves its folder.
     """
@@ -170,11 +171,10 @@ class _Bench(NamedTuple):
         if self.reference_dir is not None:
             mounts.append(Mount(self.reference_dir.absolute(), "/reference"))
         prefix = self.python.parent.parent
-        prefix = self.python.parent.parent
         job = Job(
             argv=(str(self.python), "-u", script, *arguments),
             mounts=tuple(mounts),
-            env={**base_env(python=prefix), **_ENVIRONMENT},
+            env=base_env(python=prefix),
             limits=self.limits,
             cwd="/empty",
             python=prefix,
