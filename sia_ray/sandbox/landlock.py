@@ -1,10 +1,10 @@
 """Landlock, a system-call filter and a session of its own: for kernels that refuse user namespaces.
 
 Landlock bounds paths, signals, TCP and abstract sockets. What it leaves open is closed by the filter: socket(2)
-altogether (unless the job may use the network), shared memory segments, and changes of mode, owner, times and
+altogether (unless the job may use the network), shared memory segments, and changes of mode, owner and
 attributes, which are only pretended. There is no mount, so paths are spelled as the host spells them, and no
-/dev/shm, so named semaphores (multiprocessing.Lock) do not work. Existence and size of files can be seen,
-their names and contents cannot.
+/dev/shm, so named semaphores (multiprocessing.Lock) do not work. Left open: whether a file whose path is known
+exists, its size, and setting its times.
 """
 
 from __future__ import annotations

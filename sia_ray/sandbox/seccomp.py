@@ -60,10 +60,6 @@ _PRETENDED_WITHOUT_NAMESPACES: dict[str, tuple[int, int]] = {
     "fchown": (93, 55),
     "lchown": (94, -1),
     "fchownat": (260, 54),
-    "utime": (132, -1),
-    "utimes": (235, -1),
-    "utimensat": (280, 88),
-    "futimesat": (261, -1),
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
     "fsetxattr": (190, 7),
@@ -102,9 +98,10 @@ def _answer(number: int, error: int) -> bytes:
 def program(*, namespaces: bool, sockets: bool = True) -> bytes:
     """The filter as the kernel's array of ``sock_filter``; empty where this machine is not ``supported``.
 
-    namespaces: whether the program runs in namespaces of its own. Without them shared memory segments and
-    message queues are refused and changes of mode, owner, times and attributes are pretended, as these reach
-    every file of the user. sockets: whether socket(2) may be called at all (socketpair(2) always may).
+    namespaces: whether the program runs in namespaces of its own. Without them shared memory segments and message
+    queues are refused, and changes of mode, owner and attributes are pretended, as these reach every file of the
+    user. (Changes of times are let through: pretending them would break Path.touch.) sockets: whether socket(2)
+    may be called at all; socketpair(2) always may.
     """
     if not supported():
         return b""
