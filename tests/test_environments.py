@@ -46,11 +46,12 @@ def test_requirements_are_installed_once_with_byte_code(offline: Path, tmp_path:
     assert list(first.python.parent.parent.rglob("tinylib/__pycache__/*.pyc"))
 
 
-def test_other_requirements_are_another_environment(offline: Path, tmp_path: Path) -> None:
+def test_half_built_environment_is_built_anew_and_other_requirements_beside_it(offline: Path, tmp_path: Path) -> None:
     make_wheel(offline, "tinylib", "2.0", {"tinylib/__init__.py": b""})
     old = ensure_environment(b"tinylib==1.0", cache_dir=tmp_path / "cache")
-    new = ensure_environment(b"tinylib==2.0", cache_dir=tmp_path / "cache")
-    assert old.digest != new.digest
+    (old.prefix / environments.MARKER).unlink()
+    assert ensure_environment(b"tinylib==1.0", cache_dir=tmp_path / "cache") == old
+    assert ensure_environment(b"tinylib==2.0", cache_dir=tmp_path / "cache").digest != old.digest
 
 
 def test_refusal_carries_the_installers_words_and_is_tried_again(offline: Path, tmp_path: Path) -> None:
@@ -58,12 +59,6 @@ def test_refusal_carries_the_installers_words_and_is_tried_again(offline: Path, 
         ensure_environment(b"absentlib==1.0", cache_dir=tmp_path / "cache")
     make_wheel(offline, "absentlib", "1.0", {"absentlib.py": b""})
     assert ensure_environment(b"absentlib==1.0", cache_dir=tmp_path / "cache").built
-
-
-def test_half_built_environment_is_built_anew(offline: Path, tmp_path: Path) -> None:
-    first = ensure_environment(b"tinylib", cache_dir=tmp_path / "cache")
-    (first.python.parent.parent / environments.MARKER).unlink()
-    assert ensure_environment(b"tinylib", cache_dir=tmp_path / "cache").built
 
 
 def test_builders_at_the_same_time_share_one(offline: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 from pathlib import Path
 
 import pytest
@@ -40,12 +41,7 @@ def test_listed_files_come_out_of_the_wheel_and_no_other(wheels: Path, tmp_path:
     assert fetched is not None
     assert sorted(p.relative_to(fetched).as_posix() for p in fetched.rglob("*") if p.is_file()) == sorted(TOS.values())
     assert pack.with_data(fetched).find("data/public/questions.json").read_bytes() == b"[1, 2, 3]"
-
-
-def test_second_fetch_needs_no_wheel(wheels: Path, tmp_path: Path) -> None:
-    pack = pack_with(tmp_path / "task")
-    first = fetch_data(pack, tmp_path / "cache", wheels=wheels)
-    assert fetch_data(pack, tmp_path / "cache", wheels=tmp_path) == first
+    assert fetch_data(pack, tmp_path / "cache", wheels=tmp_path) == fetched, "a second fetch needs no wheel"
 
 
 def test_users_own_pip_configuration_is_used(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +73,19 @@ def test_failed_download_is_one_line_with_pips_words_and_a_way_out(
     assert "No matching distribution found for tinydata==1.0" in caught.value.message
     assert "\n" not in str(caught.value)
     assert "--find-links" in caught.value.hint
+
+
+def test_index_that_cannot_be_reached_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{closed.getsockname()[1]}/simple")
+        monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+        monkeypatch.setenv("PIP_RETRIES", "1")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+        with pytest.raises(FetchError, match=r"the index was not reached: .*Connection refused") as caught:
+            fetch_data(pack_with(tmp_path / "task"), tmp_path / "cache")
+    assert "\n" not in str(caught.value)
 
 
 def test_pack_without_data_fetches_nothing(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ DEFECTS: list[tuple[str, Spoil, Level, str, str]] = [
         "missing package",
         replaced(REFERENCE, "import json", "import json\nimport absent_package"),
         Level.ERROR,
-        "it imports absent_package",
+        "the environment lacks absent_package",
         f"{REFERENCE}:5",
     ),
     (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -145,10 +145,8 @@ def _print_report(report: Report) -> None:
     from rich.table import Table
 
     console = Console(highlight=False, soft_wrap=True)
-    facts = Table.grid(padding=(0, 2))
     for name, value in _facts(report).items():
-        facts.add_row(name, value)
-    console.print(facts)
+        console.print(f"{name:<11}{value}", markup=False)
     if report.splits:
         table = Table("split", "items", "smallest gain that they can show", box=None, pad_edge=False)
         for name, size in report.splits.items():
@@ -160,14 +158,14 @@ def _print_report(report: Report) -> None:
     console.print("ok" if report.ok else "not ready: a run of this pack would be worth nothing", markup=False)
 
 
-def _facts(report: Report) -> dict[str, Any]:
+def _facts(report: Report) -> dict[str, str]:
     facts = {"task": report.task, "folder": report.root, "sandbox": report.sandbox}
     if report.split:
         way = "higher" if report.direction == "max" else "lower"
         score = f"no score ({report.status})"
         if report.score is not None:
             score = f"{report.metric} = {report.score:g}, {way} is better"
-        facts["reference"] = f"{score}, on {report.items or 'the'} items of {report.split}"
+        facts["reference"] = f"{score}, on {report.items or 'the'} items of {report.split}, limit {report.limit_s:g} s"
     if report.seconds:
         facts["seconds"] = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     if report.peak_memory_mb is not None:

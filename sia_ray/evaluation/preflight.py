@@ -26,7 +26,7 @@ from sia_ray.sandbox.fetch import with_data
 from sia_ray.sandbox.policy import Cause, Job, Limits, Sandbox
 from sia_ray.sandbox.preparation import script_runner
 from sia_ray.sandbox.variables import base_env
-from sia_ray.task.pack import REFERENCE, REQUIREMENTS, SEARCH_SPACE, TASK_MD, TaskPack, inspect_pack
+from sia_ray.task.pack import ITEMS, REFERENCE, REQUIREMENTS, SEARCH_SPACE, TASK_MD, TaskPack, inspect_pack
 from sia_ray.task.splits import Split, Splits, materialise
 
 CHECK_WALL_S = 120
@@ -73,6 +73,8 @@ class Report(BaseModel):
     digest: str = ""
     sandbox: str = ""
     split: str = ""
+    limit_s: float | None = None
+    """What the reference was given here; a run gives it ``[target] wall_s``."""
     metric: str = ""
     direction: str = "max"
     status: str = ""
@@ -161,6 +163,7 @@ def _check_pack(
         report = report.model_copy(
             update={
                 "split": str(splits.smoke.name),
+                "limit_s": _limit_s(pack),
                 "items": splits.smoke.n_hint,
                 "peak_memory_mb": run.finished.peak_memory_mb,
                 "log": run.finished.output.text()[-LOG_CHARS:],
@@ -193,9 +196,13 @@ def _size(split: Split) -> SplitSize:
     return SplitSize(items=split.n_hint, smallest_gain=smallest_gain(split.n_hint) if split.n_hint else None)
 
 
+def _limit_s(pack: TaskPack) -> float:
+    return min(pack.config.target.wall_s, CHECK_WALL_S)
+
+
 def _run_reference(pack: TaskPack, trial: Trial, split: Split, python: Path, env: Mapping[str, str]) -> HarnessRun:
     target = pack.config.target
-    wall_s = min(target.wall_s, CHECK_WALL_S)
+    wall_s = _limit_s(pack)
     run = run_harness(
         trial.sandbox,
         harness=pack.reference_harness,
@@ -299,9 +306,26 @@ def _explain(
         line = min(scan.hosted.values())
         todo = "Set [target] network = true in task.toml."
         report(f"it calls a hosted model ({names}), and a run has no network", f"{REFERENCE}:{line}", todo)
-    for name in _missing_imports(trial, sorted(scan.imports), python):
+    _check_imports(pack, trial, python, fatal=fatal)
+
+
+def _check_imports(pack: TaskPack, trial: Trial, python: Path, *, fatal: bool) -> None:
+    """Packages that the pack's own Python files import and the environment does not have."""
+    wanted: dict[str, list[str]] = {}
+    for path in filter(None, (REFERENCE, pack.evaluator, ITEMS, pack.config.splits.script)):
+        if not pack.has(path):
+            continue
+        try:
+            imports = scan_source(pack.find(path).read_text(encoding="utf-8")).imports
+        except (SyntaxError, ValueError):
+            continue
+        for name, line in imports.items():
+            if not (pack.find(path).parent / f"{name}.py").exists():
+                wanted.setdefault(name, []).append(f"{path}:{line}")
+    report = trial.error if fatal else trial.warn
+    for name in _missing(trial, sorted(wanted), python):
         todo = f"Add its package to {REQUIREMENTS}."
-        report(f"it imports {name}, which the environment lacks", f"{REFERENCE}:{scan.imports[name]}", todo)
+        report(f"the environment lacks {name}, which is imported", ", ".join(wanted[name]), todo)
 
 
 _MISSING = """
@@ -316,7 +340,7 @@ for name in sys.argv[1:]:
 """
 
 
-def _missing_imports(trial: Trial, names: Sequence[str], python: Path) -> list[str]:
+def _missing(trial: Trial, names: Sequence[str], python: Path) -> list[str]:
     """Which of these packages the environment does not have."""
     if not names:
         return []

