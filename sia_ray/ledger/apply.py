@@ -58,6 +58,12 @@ def _run_started(state: State, event: ev.RunStarted) -> Rows:
     return (RunRow(status=RunStatus.RUNNING, started=event.at, **fields),)
 
 
+def _run_resumed(state: State, event: ev.RunResumed) -> Rows:
+    run = state.one(RunRow, event.run)
+    _require(run.status is RunStatus.RUNNING, event, f"run {event.run} is {run.status}")
+    return (run.model_copy(update={"session": event.session}),)
+
+
 def _work_started(state: State, event: ev.WorkStarted) -> Rows:
     known = state.get(WorkRow, event.work)
     if known is None:
@@ -248,6 +254,7 @@ _OWNING = (EpisodeStatus.OPEN, EpisodeStatus.ATTEMPTING, EpisodeStatus.REFLECTIN
 
 _HANDLERS: dict[type[ev.Event], Callable[[State, Any], Rows]] = {
     ev.RunStarted: _run_started,
+    ev.RunResumed: _run_resumed,
     ev.WorkStarted: _work_started,
     ev.WorkFinished: _work_finished,
     ev.WorkFaulted: _work_faulted,

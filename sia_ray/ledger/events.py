@@ -42,7 +42,16 @@ class RunStarted(Event):
     splits: dict[str, str]
     environment: str
     scores_holdout: bool = False
+    session: str = ""
     at: str = ""
+
+
+class RunResumed(Event):
+    """A run that a stopped Supervisor left is driven again; ``session`` is the cluster session that drives it."""
+
+    kind = "run_resumed"
+
+    session: str
 
 
 class WorkStarted(Event):
@@ -149,6 +158,7 @@ class GenerationEnded(Event):
     comparison: dict[str, Any] = {}
     reason: str = ""
     fingerprint: str = ""
+    detail: str = ""
     seconds: float | None = None
     at: str = ""
 

@@ -126,6 +126,7 @@ class RunRow(Row):
     best: int | None = None
     scores_holdout: bool = False
     holdout: dict[str, Any] = {}
+    session: str = Field(default="", json_schema_extra=VOLATILE)
     started: str = Field(default="", json_schema_extra=VOLATILE)
     ended: str = Field(default="", json_schema_extra=VOLATILE)
 
@@ -229,10 +230,11 @@ class GenerationRow(Row):
     changes: tuple[str, ...] = ()
     proposal: dict[str, Any] = {}
     score: float | None = None
-    values: dict[str, Any] = {}
     comparison: dict[str, Any] = {}
     reason: str = ""
     fingerprint: str = ""
+    values: dict[str, Any] = Field(default={}, json_schema_extra=VOLATILE)
+    detail: str = Field(default="", json_schema_extra=VOLATILE)
     started: str = Field(default="", json_schema_extra=VOLATILE)
     ended: str = Field(default="", json_schema_extra=VOLATILE)
     seconds: float | None = Field(default=None, json_schema_extra=VOLATILE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,16 @@ class Client:
 
     def __init__(self, storage: Path, connection: Connection, files: dict[str, ActorFile]) -> None:
         self.storage = storage
-        name = f"supervisor {digest_bytes(str(storage).encode())[:8]}"
-        self.actor = start_supervisor(
-            files["supervisor"], name, str(storage), session_name(), files, detached=not connection.owned_cluster
-        )
+        self._files = files
+        self._detached = not connection.owned_cluster
+        self.actor = self._start_actor()
         self._call("hello")
+
+    def _start_actor(self) -> Any:
+        name = f"supervisor {digest_bytes(str(self.storage).encode())[:8]}"
+        return start_supervisor(
+            self._files["supervisor"], name, str(self.storage), session_name(), self._files, detached=self._detached
+        )
 
     def start(self, spec: RunSpec, parcel: Parcel) -> int:
         number: int = self._once("start", spec, parcel)
@@ -58,11 +64,10 @@ class Client:
                 return
 
     def stop(self) -> None:
-        """Ask the Supervisor to let go of the ledger."""
-        try:
+        """Have the Supervisor let go of the ledger, then end it."""
+        with suppress(ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError):
             ray.get(self.actor.stop.remote(), timeout=15)
-        except (ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError):
-            return
+        ray.kill(self.actor, no_restart=True)
 
     def _once(self, method: str, *arguments: Any) -> Any:
         """A call that must not be repeated blindly."""
@@ -90,6 +95,8 @@ class Client:
                         f"The Supervisor does not come back: {error}.", "`sia-ray resume RUN` goes on with the run."
                     ) from None
                 time.sleep(0.1)
+                if isinstance(error, ActorDiedError):
+                    self.actor = self._start_actor()
 
 
 def _cause(error: RayTaskError) -> BaseException:

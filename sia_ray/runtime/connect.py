@@ -83,7 +83,7 @@ def _dashboard() -> str:
 def _is_local() -> bool:
     """Whether the Ray that this process uses was started by this process."""
     node = _node()
-    return bool(node and node.is_head() and not node.connect_only)
+    return bool(node and node.is_head())
 
 
 def _node() -> Any:

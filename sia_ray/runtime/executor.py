@@ -145,7 +145,8 @@ class RayExecutor:
         finally:
             pools.targets.put(actor)
         digest = self.blobs.put(run.outputs)
-        self._outputs[digest] = outputs
+        if run.outcome["ok"]:
+            self._outputs[digest] = outputs
         return Done(order.key, run.outcome, {**run.cost, "outputs": digest, "log": self.blobs.put(run.log)})
 
     def _evaluate(self, order: Order) -> Done:

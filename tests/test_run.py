@@ -1,0 +1,101 @@
+"""A real run through Ray: actors, tasks, sandbox, ledger, run tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+import sia_ray
+from sia_ray.errors import LedgerLocked, UsageError
+from sia_ray.ledger.verify import verify
+from sia_ray.runtime.api import Run
+from sia_ray.runtime.supervisor import Snapshot
+from tests.ledger_facts import work_that_ran_after_its_outcome
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
+
+
+class KillOnce:
+    """A follower that kills a process of the run when generation ``at`` has ended."""
+
+    def __init__(self, storage: Path, at: int) -> None:
+        self.storage, self.at, self.killed = storage, at, 0
+
+    def begin(self, path: Path) -> None: ...
+
+    def update(self, snapshot: Snapshot) -> None:
+        ended = sum(row.status.final for row in snapshot.generations)
+        if not self.killed and ended >= self.at:
+            self.killed = supervisor_pid(self.storage)
+            os.kill(self.killed, signal.SIGKILL)
+
+    def end(self) -> None: ...
+
+
+def supervisor_pid(storage: Path) -> int:
+    found = re.search(r"pid (\d+)", (storage / "supervisor.lock").read_text())
+    assert found
+    return int(found[1])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, local_ray: None) -> Run:
+    pack = Path(__file__).parent / "packs" / "tiny"
+    return sia_ray.run(str(pack), generations=6, seed=3, storage=tmp_path_factory.mktemp("runs"), progress=False)
+
+
+def test_a_run_improves_on_its_reference_and_scores_the_holdout(undisturbed: Run) -> None:
+    assert undisturbed.status == "done"
+    table = undisturbed.generations.to_pydict()
+    assert table["generation"] == [1, 2, 3, 4, 5, 6]
+    assert undisturbed.best is not None and undisturbed.best.score is not None
+    assert undisturbed.best.score > table["score"][0]
+    assert undisturbed.holdout is not None
+    assert undisturbed.holdout["score"] > undisturbed.holdout["start"]
+    assert undisturbed.holdout["n"] == 50
+    assert verify(undisturbed.storage).ok
+
+
+def test_the_same_seed_gives_the_same_run(undisturbed: Run, tiny: str, tmp_path: Path) -> None:
+    again = sia_ray.run(tiny, generations=6, seed=3, storage=tmp_path, progress=False)
+    other = sia_ray.run(tiny, generations=6, seed=4, storage=tmp_path, progress=False)
+    assert again.state_digest == undisturbed.state_digest
+    assert other.generations["candidate"] != undisturbed.generations["candidate"]
+
+
+def test_a_run_outlives_its_supervisor(undisturbed: Run, tiny: str, tmp_path: Path) -> None:
+    killer = KillOnce(tmp_path, at=2)
+    run = sia_ray.run(tiny, generations=6, seed=3, storage=tmp_path, progress=killer)
+    assert killer.killed
+    assert run.state_digest == undisturbed.state_digest
+    assert verify(tmp_path).ok
+    assert work_that_ran_after_its_outcome(tmp_path) == []
+
+
+def test_one_storage_root_has_one_owner(tiny: str, tmp_path: Path) -> None:
+    from sia_ray.clock import SystemClock
+    from sia_ray.ledger.database import Database
+
+    with Database.open(tmp_path, clock=SystemClock()), pytest.raises(LedgerLocked, match="--storage"):
+        sia_ray.run(tiny, storage=tmp_path, progress=False)
+    assert sia_ray.run(tiny, generations=1, storage=tmp_path, progress=False).status == "done"
+
+
+def test_a_taken_run_number_is_refused(tiny: str, tmp_path: Path) -> None:
+    first = sia_ray.run(tiny, generations=1, run_id=7, storage=tmp_path, progress=False)
+    assert first.number == 7
+    with pytest.raises(UsageError, match="exists"):
+        sia_ray.run(tiny, generations=1, run_id=7, storage=tmp_path, progress=False)
+    assert sia_ray.run(tiny, generations=1, storage=tmp_path, progress=False).number == 8
+
+
+def test_the_holdout_can_be_left_out_and_asked_for_later(tiny: str, tmp_path: Path) -> None:
+    run = sia_ray.run(tiny, generations=2, holdout=False, storage=tmp_path, progress=False)
+    assert run.holdout is None
+    scored = sia_ray.score_holdout(run.number, storage=tmp_path)
+    assert scored.status == "done"
+    assert scored.holdout is not None and scored.holdout["n"] == 50
