@@ -4,13 +4,18 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 import traceback
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sia_ray import faults
@@ -26,6 +31,8 @@ from sia_ray.errors import (
     UnknownTransition,
     UsageError,
 )
+from sia_ray.ledger import journal
+from sia_ray.ledger import verify as verify_module
 from sia_ray.ledger.columns import decode, encode
 from sia_ray.ledger.database import Database, read_only, rebuild_database
 from sia_ray.ledger.events import EpisodeOpened, GenerationEnded, RunEnded, RunStarted, WorkFinished, WorkStarted
@@ -381,6 +388,36 @@ def test_dying_at_every_point_and_starting_again_ends_in_the_same_state(tmp_path
 # The disk
 
 
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_a_commit_is_synced_before_it_is_acknowledged(tmp_path):
+    """kill -9 says nothing of power loss: only the order of system calls does. A batch costs one sync."""
+    code = (
+        "import sys, os; sys.path[:0] = sys.argv[2:]; from pathlib import Path; from test_ledger import *\n"
+        "db = opened(Path(sys.argv[1])); db.commit([started()])\n"
+        "for n in range(3): db.commit([begun(n), finished(n)]); os.write(1, b'acknowledged')\n"
+    )
+    log, here = tmp_path / "calls", Path(__file__).parent
+    command = ["strace", "-f", "-y", "-s", "16", "-e", "trace=fdatasync,fsync,write,pwrite64", "-o", str(log)]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", code, str(tmp_path / "runs"), str(here), str(here.parent)],
+        capture_output=True,
+        timeout=120,
+    )
+    if b"ptrace" in done.stderr:
+        pytest.skip("strace may not trace here")
+    calls = log.read_text().split('"acknowledged"')
+    assert len(calls) == 4, done.stderr
+    for between in calls[1:3]:
+        names = [
+            (call.split("(")[0].split()[-1], Path(call.split("<", 1)[1].split(">")[0]).name)
+            for call in between.splitlines()
+            if "<" in call
+        ]
+        log_calls = [name for name, file in names if file == "ledger.sqlite-wal"]
+        assert log_calls[-1] == "fdatasync" and log_calls.count("fdatasync") == 1
+        assert names.index(("fdatasync", "ledger.sqlite-wal")) < names.index(("write", "ledger.jsonl"))
+
+
 def test_a_full_disk_records_nothing_and_changes_nothing_in_memory(tmp_path):
     def child(_):
         db = opened(tmp_path)
@@ -447,6 +484,19 @@ def test_a_damaged_export_is_made_whole_at_start(tmp_path, damage):
     assert jsonl.read_bytes() == whole
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 3000), tail=st.binary(max_size=60) | st.sampled_from([b"{}\n", b"null\n", b"[1]\n\n"]))
+def test_however_an_export_ends_it_is_made_whole_at_start(tmp_path, cut, tail):
+    jsonl = tmp_path / "ledger.jsonl"
+    if not jsonl.exists():
+        fill(tmp_path, works=4)
+        (tmp_path / "whole").write_bytes(jsonl.read_bytes())
+    whole = (tmp_path / "whole").read_bytes()
+    jsonl.write_bytes(whole[: max(0, len(whole) - cut)] + tail)
+    opened(tmp_path).close()
+    assert jsonl.read_bytes() == whole
+
+
 def test_a_missing_export_is_written_at_start(tmp_path):
     fill(tmp_path)
     jsonl = tmp_path / "ledger.jsonl"
@@ -464,6 +514,16 @@ def test_an_export_that_differs_before_its_tail_is_kept_aside(tmp_path):
     jsonl.write_bytes(damaged)
     opened(tmp_path).close()
     assert (tmp_path / "ledger.jsonl.damaged").read_bytes() == damaged
+
+
+def test_an_export_longer_than_one_chunk_of_reading_stays_as_it_is(tmp_path, monkeypatch):
+    fill(tmp_path)
+    whole = (tmp_path / "ledger.jsonl").read_bytes()
+    for chunk in (97, len(whole) - 20):
+        monkeypatch.setattr(journal, "_CHUNK", chunk)
+        opened(tmp_path).close()
+        assert (tmp_path / "ledger.jsonl").read_bytes() == whole
+        assert not (tmp_path / "ledger.jsonl.damaged").exists()
 
 
 def test_a_database_older_than_its_export_is_refused(tmp_path):
@@ -494,15 +554,19 @@ def test_a_lost_database_is_rebuilt_from_its_export(tmp_path):
 
 
 def test_a_stale_log_of_a_lost_database_is_not_played_into_the_new_one(tmp_path):
-    pid, acks = fork(keep_writing(tmp_path))
+    here, other = tmp_path / "here", tmp_path / "other"
+    digest = fill(here, works=40)
+    pid, acks = fork(keep_writing(other))
     with acks:
         for _ in range(4):
             acks.readline()
         os.kill(pid, signal.SIGKILL)
         exit_status(pid)
-    assert (tmp_path / "ledger.sqlite-wal").exists()
-    (tmp_path / "ledger.sqlite").unlink()
-    assert_sound(tmp_path, 2)
+    (here / "ledger.sqlite").unlink()
+    (other / "ledger.sqlite-wal").rename(here / "ledger.sqlite-wal")
+    with opened(here) as db:
+        assert db.state.state_digest() == digest
+    assert verify(here).ok
 
 
 def test_a_rebuilding_that_dies_starts_over(tmp_path):
@@ -596,6 +660,32 @@ def test_a_lost_page_is_a_finding_and_not_a_crash(tmp_path):
     assert not verify(tmp_path).ok
 
 
+def test_a_damaged_index_is_named(tmp_path):
+    """The key stands twice in the file, in its event and in the index that keeps it unique."""
+    fill(tmp_path)
+    path = tmp_path / "ledger.sqlite"
+    whole = path.read_bytes()
+    places = [at for at in range(len(whole)) if whole.startswith(b"done-3", at)]
+    assert len(places) == 2
+    for at in places:
+        path.write_bytes(whole[:at] + b"done-x" + whole[at + 6 :])
+        assert not verify(tmp_path).ok
+
+
+def test_what_is_recorded_during_a_check_does_not_confuse_it(tmp_path, monkeypatch):
+    with opened(tmp_path) as db:
+        db.commit([started()])
+        structure = verify_module._Check.structure
+
+        def structure_then_commit(check):
+            structure(check)
+            db.commit([begun(0)])
+
+        monkeypatch.setattr(verify_module._Check, "structure", structure_then_commit)
+        result = verify(tmp_path)
+    assert (result.findings, result.events, result.exported) == ((), 1, 1)
+
+
 def test_checking_does_not_disturb_a_live_writer(tmp_path):
     pid, acks = fork(keep_writing(tmp_path))
     with acks:
@@ -672,6 +762,8 @@ def test_a_query_only_reads(tmp_path, sql):
             reader.query(sql)
         assert reader.query("SELECT count(*) AS n FROM events") == (("n",), [(11,)])
         assert reader.state().tables()["work"] == 5
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader.connection.execute("DELETE FROM events")
 
 
 # The command
