@@ -155,7 +155,9 @@ def _advance(state: State, run: RunRow, generation: GenerationRow) -> list[Actio
     if isinstance(found, Do):
         return [found]
     if split == "dev":
-        return [End(number, found)]
+        base = state.get(GenerationRow, run.run, generation.base or 0)
+        # The paired comparison needs the base's outcome, so that it is the same whoever finishes first.
+        return [End(number, found)] if base is None or base.status.final else []
     if found.status is GenerationStatus.PASSED:
         return [Record((EpisodeReleased(run=run.run, episode=number, reason="candidate_tests_passed"),))]
     failed = AttemptFailed(

@@ -34,10 +34,15 @@ from sia_ray.ledger.schema import (
     WorkRow,
     WorkStatus,
 )
+from sia_ray.levers.choice import choose, excluded_levers
 from sia_ray.task.pack import TaskPack
 
 BUILDER = {"version": 1, "codec": "search_replace", "normalisers": ["fences", "crlf", "bom"]}
 """The builder as it ships: what turns an answer into a candidate."""
+
+
+_CLASSES = {"encoding": "encoding", "missing_symbol": "missing_symbol"}
+"""Rejections of an edit that have a causal class of their own; all others are malformed edits."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,12 @@ class Workshop:
         decision = reply.decision
         episode = state.one(EpisodeRow, run.run, action.generation)
         where: dict[str, Any] = {"run": run.run, "episode": action.generation, "attempt": episode.attempts + 1}
+        choice = choose(decision.lever, excluded_levers(self.subjects[run.run].pack.config.levers.allowed))
         decided = AttemptDecided(
             hypothesis=decision.hypothesis,
-            lever=decision.lever,
+            lever=choice.lever,
+            lever_reason=choice.reason,
+            levers_rejected=choice.rejected,
             strategy=decision.strategy,
             expected_gain=decision.expected_gain,
             changes=decision.changes,
@@ -108,8 +116,9 @@ class Workshop:
         try:
             files = apply_answer(base, decision.answer) if decision.answer else base
         except EditRejected as error:
-            label = f"apply:{error.reason}"
-            return [decided, AttemptFailed(stage="apply", fingerprint=label, reason=error.message, **where)]
+            label = f"apply:{_CLASSES.get(error.reason, 'malformed_edit')}"
+            reason = f"{error.reason}: {error.message}"
+            return [decided, AttemptFailed(stage="apply", fingerprint=label, reason=reason, **where)]
         found = check_static(files)
         if found:
             stage = "contract" if found[0].check in (Check.MAIN, Check.CLI) else "static"

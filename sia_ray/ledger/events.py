@@ -112,6 +112,8 @@ class AttemptDecided(Event):
     expected_gain: float | None = None
     changes: tuple[str, ...] = ()
     proposal: dict[str, Any] = {}
+    lever_reason: str = ""
+    levers_rejected: dict[str, str] = {}
 
 
 class CandidateBuilt(Event):

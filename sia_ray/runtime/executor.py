@@ -155,7 +155,7 @@ class RayExecutor:
         wanted = pack.config.evaluator
         limits = Limits(wall_s=wanted.wall_s, memory_mb=wanted.memory_mb)
         view = self._view(split.root)
-        reference = self._view(_reference_folder(pack)) if pack.items is not None else None
+        reference = self._view(_reference_folder(pack)) if pack.items is not None and order.split != "smoke" else None
         job = ScoringJob(
             view=view.digest,
             reference=reference.digest if reference else None,
