@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import shutil
@@ -278,11 +279,11 @@ def read_within(fd: int, seconds: float) -> bytes:
 
 PROBE = """
 import glob, json, os, socket, sys
-prey = json.loads(sys.argv[1])
+prey = json.load(open(sys.argv[1]))
 found = []
 for path in prey['files']:
     try:
-        if open(path).read(): found.append('file')
+        if open(path).read(): found.append('file by /proc' if path.startswith('/proc') else 'file')
     except OSError: pass
 for path in prey['folders']:
     try:
@@ -295,7 +296,7 @@ for path in glob.glob('/proc/*/environ'):
 for family, address in prey['sockets']:
     try:
         socket.socket(family, socket.SOCK_STREAM).connect(tuple(address) if family == 2 else address)
-        found.append('socket')
+        found.append('tcp' if family == 2 else 'unix' if address.startswith('/') else 'abstract')
     except OSError: pass
 for pid in prey['processes']:
     try:
@@ -337,13 +338,11 @@ def prey(tmp_path: Path) -> Iterator[dict[str, object]]:
 
 
 def hunt(sandbox: Sandbox, prey: dict[str, object], data: Path) -> Finished:
-    import json
-
-    probe = data / "probe.py"
-    probe.write_text(PROBE)
-    # As a mounted file, and with its argument in a file name's shape, so that no path of it is spelled anew.
-    request = job("")._replace(argv=(PYTHON, "/harness/probe.py", json.dumps(prey)), mounts=(Mount(data, "/harness"),))
-    return sandbox.run(request)
+    """Run the probe. Its prey is named in a file, as paths in arguments would be spelled anew for the host."""
+    (data / "probe.py").write_text(PROBE)
+    (data / "prey.json").write_text(json.dumps(prey))
+    arguments = (PYTHON, "/harness/probe.py", "/harness/prey.json")
+    return sandbox.run(job("")._replace(argv=arguments, mounts=(Mount(data, "/harness"),)))
 
 
 def test_nothing_of_the_host_is_reached(
@@ -357,7 +356,8 @@ def test_the_probes_find_their_prey_without_a_sandbox(
     prey: dict[str, object], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     finished = hunt(select("none"), prey, tmp_path_factory.mktemp("harness"))
-    assert finished.output.text() == '["environ", "file", "folder", "signal", "socket"]\n', finished
+    everything = ["abstract", "environ", "file", "file by /proc", "folder", "signal", "tcp", "unix"]
+    assert json.loads(finished.output.data) == everything, finished
 
 
 def test_the_home_folder_shows_no_more_than_the_interpreter(sandbox: Sandbox) -> None:
