@@ -13,26 +13,31 @@ from typing import Any
 
 from sia_ray.agents.protocol import Brief, Reply, Seen
 from sia_ray.candidate.bundle import pack as pack_files
-from sia_ray.candidate.bundle import unpack as unpack_files
 from sia_ray.candidate.edits import apply_answer
 from sia_ray.candidate.identity import digest_tree, digest_value
 from sia_ray.candidate.static import Check, check_static
 from sia_ray.candidate.store import BlobStore
 from sia_ray.episode.decide import Construct, Verdict
-from sia_ray.episode.work import Kind, Order, evaluate_order, run_order
+from sia_ray.episode.tree import RunTree, finished_work
+from sia_ray.episode.work import Kind, Order
 from sia_ray.errors import EditRejected
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.evaluation.statistics import compare
-from sia_ray.ledger.events import AttemptDecided, AttemptFailed, CandidateBuilt, Event
+from sia_ray.ledger.events import (
+    AttemptDecided,
+    AttemptFailed,
+    CandidateBuilt,
+    Event,
+    GenerationEnded,
+    RunEnded,
+    RunStarted,
+)
 from sia_ray.ledger.schema import (
-    CandidateRow,
     EpisodeRow,
     GenerationRow,
     GenerationStatus,
     RunRow,
     State,
-    WorkRow,
-    WorkStatus,
 )
 from sia_ray.levers.choice import choose, excluded_levers
 from sia_ray.task.pack import TaskPack
@@ -66,13 +71,13 @@ class Workshop:
 
     def __init__(self, blobs: BlobStore, storage: Path) -> None:
         self.blobs = blobs
-        self.storage = storage
+        self.tree = RunTree(storage, blobs)
         self.subjects: dict[int, Subject] = {}
         self.builder = digest_value(BUILDER)[:12]
 
     def harness(self, state: State, run: int, candidate: str) -> dict[str, bytes]:
         """The files of a candidate."""
-        return unpack_files(self.blobs.get(state.one(CandidateRow, run, candidate).bundle))
+        return self.tree.harness(state, run, candidate)
 
     def brief(self, state: State, order: Order) -> Brief:
         """What the agent may see for this order: an allow-list (P8), cut at the generation's ``visible``."""
@@ -92,6 +97,7 @@ class Workshop:
             reference=subject.reference,
             seen=tuple(_seen(state, run.run, generation)),
             task_md=subject.pack.task_md,
+            context_md=self.tree.context(state, run, generation.visible),
         )
 
     def construct(self, state: State, run: RunRow, action: Construct) -> list[Event]:
@@ -152,12 +158,12 @@ class Workshop:
 
     def seconds(self, state: State, run: RunRow, generation: GenerationRow) -> float | None:
         """Wall time of the target on the dev split, seconds; None when it did not run there."""
-        row = dev_work(state, run, generation.candidate, Kind.RUN)
+        row = finished_work(state, run, generation.candidate, Kind.RUN, "dev")
         return None if row is None else float(row.artifacts.get("wall_s", 0.0))
 
     def _dev_evaluation(self, state: State, run: RunRow, generation: int) -> Evaluation | None:
         candidate = state.one(GenerationRow, run.run, generation).candidate
-        row = dev_work(state, run, candidate, Kind.EVALUATE)
+        row = finished_work(state, run, candidate, Kind.EVALUATE, "dev")
         return None if row is None else self.evaluation(row.artifacts["evaluation"])
 
     @staticmethod
@@ -169,26 +175,20 @@ class Workshop:
 
     def publish(self, state: State, events: Sequence[Event]) -> None:
         """Bring the run tree up to what these events changed."""
+        for event in events:
+            if isinstance(event, GenerationEnded):
+                row = state.one(GenerationRow, event.run, event.generation)
+                self.tree.write_generation(state, state.one(RunRow, event.run), row)
+        for run in {e.run for e in events if isinstance(e, RunStarted | GenerationEnded | RunEnded)}:
+            self.tree.write_run(state, state.one(RunRow, run))
 
     def publish_all(self, state: State, run: int) -> None:
         """Write whatever a crash kept from the run tree."""
-
-    def run_numbers_on_disk(self) -> set[int]:
-        """Numbers that a folder under the storage root bears already, ours or SIA's."""
-        names = (path.name for path in self.storage.glob("run_*")) if self.storage.is_dir() else ()
-        return {int(name[4:]) for name in names if name[4:].isdecimal()}
-
-
-def dev_work(state: State, run: RunRow, candidate: str, kind: Kind) -> WorkRow | None:
-    """The finished piece of work of one kind on a candidate's dev split, whichever run did it."""
-    row = state.get(CandidateRow, run.run, candidate)
-    if row is None:
-        return None
-    ran = state.get(WorkRow, run_order(run, row.generation, candidate, row.bundle, "dev").key)
-    if kind is Kind.EVALUATE and ran is not None and "outputs" in ran.artifacts:
-        order = evaluate_order(run, row.generation, candidate, ran.artifacts["outputs"], "dev")
-        ran = state.get(WorkRow, order.key)
-    return ran if ran is not None and ran.status is WorkStatus.FINISHED else None
+        row = state.one(RunRow, run)
+        for generation in state.rows(GenerationRow, run):
+            if generation.status.final:
+                self.tree.write_generation(state, row, generation)
+        self.tree.write_run(state, row)
 
 
 def _seen(state: State, run: int, generation: GenerationRow) -> Iterable[Seen]:

@@ -132,7 +132,7 @@ class Supervisor:
 
     def _number(self, wanted: int | None) -> int:
         taken = {row.run for row in self.loop.state.rows(RunRow)}
-        taken |= self.workshop.run_numbers_on_disk()
+        taken |= self.workshop.tree.numbers_on_disk()
         if wanted is not None and wanted in taken:
             raise UsageError(f"Run {wanted} exists already.", f"`sia-ray resume {wanted}`, or leave --run_id out.")
         return wanted or max(taken, default=0) + 1
