@@ -88,7 +88,7 @@ class Search:
         changes = space.describe(asked.proposal, before)
         decision = Decision(
             lever=Lever.HARNESS,
-            hypothesis=_hypothesis(brief, asked, changes),
+            hypothesis=_hypothesis(brief, _told(brief, space), asked, changes),
             strategy=_strategy(space, asked.proposal, before),
             expected_gain=None,  # TPE ranks by a ratio of densities: it predicts no score
             changes=changes,
@@ -149,11 +149,11 @@ def _target(brief: Brief) -> str:
     return brief.base[TARGET]
 
 
-def _hypothesis(brief: Brief, asked: Asked, changes: tuple[str, ...]) -> str:
+def _hypothesis(brief: Brief, told: list[proposals.Told], asked: Asked, changes: tuple[str, ...]) -> str:
     what = "; ".join(changes) or "the base's own values"
     if asked.source.startswith("coverage"):
         return f"{asked.source.capitalize()}: every option is tried evenly before scores steer. {what}."
-    scored = [s for s in brief.seen if s.status == "passed" and s.score is not None]
+    scored = [t.seen for t in told if t.seen.status == "passed" and t.seen.score is not None]
     if asked.source == "chance" or not scored:
         return f"Drawn by chance, as nothing else was new. {what}."
     top = (max if brief.direction == "max" else min)(scored, key=lambda s: s.score or 0.0)
