@@ -379,6 +379,15 @@ def test_outcomes_steer_and_pending_ones_do_not_count_as_outcomes() -> None:
     assert ask(hidden) == ask(pending)
 
 
+def test_lower_is_better_mirrors_higher_is_better() -> None:
+    seen = tuple(tell(g, r, pending=g > 8) for g, r in enumerate(history(9), 1))
+    mirrored = tuple(s.model_copy(update={"score": None if s.score is None else -s.score}) for s in seen)
+    for seed in range(3):
+        up = Search().next(brief(10, seen, seed=seed)).decision
+        down = Search().next(brief(10, mirrored, seed=seed, direction="min")).decision
+        assert up.proposal == down.proposal
+
+
 def test_a_generation_of_another_agent_teaches_nothing() -> None:
     seen = tuple(tell(g, r, pending=False) for g, r in enumerate(history(9), 1))
     foreign = Seen(generation=10, status="passed", score=1.0)
