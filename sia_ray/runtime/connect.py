@@ -64,7 +64,7 @@ def connect(address: str | None = None, *, num_cpus: int | None = None) -> Conne
     try:
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        hint = "Check the address, or use --local for a Ray of your own."
+        hint = "Check the address; a cluster with token authentication needs RAY_AUTH_MODE=token. Or use --local."
         raise InfrastructureError(f"No Ray cluster answers at {address!r}: {error}.", hint) from None
     return Connection(opened=True, owned_cluster=False)
 
