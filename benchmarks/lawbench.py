@@ -110,7 +110,7 @@ def measure(seeds: list[int], repeat: bool) -> Outcome:
         rows.append((f"{seeds[0]}, one core", "", f"{again['end']:.2%}", "", "same" if same else "DIFFERENT", "", ""))
         bars.append(Bar("same seed on one core: same candidates and scores", float(same), 1, at_least=True))
     return Outcome(
-        title="LawBench, search back-end, no model (SIA-H 50.0 %, SIA-W+H 70.1 % with gpt-oss-120b: another kind of run)",
+        title="LawBench, search back-end, no model",
         columns=("seed", "start", "end", "dev of best", "generations", "s", "peak PSS MB"),
         rows=rows,
         record={"runs": runs},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -176,6 +177,14 @@ class ActorFile(BaseModel):
     limits: dict[str, float] = {}
     policy: dict[str, Any] = {}
     body: str = ""
+
+
+def load_actor_text(path: Path) -> str:
+    """The text of an actor file. Raises ConfigError when it is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8.", "Save it as UTF-8.") from None
 
 
 def parse_actor_file(text: str, *, where: str) -> ActorFile:

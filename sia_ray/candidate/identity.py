@@ -14,6 +14,8 @@ from typing import Any
 Files = Mapping[str, bytes]
 """A small tree of files: relative POSIX path → content."""
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def digest_bytes(data: bytes) -> str:
     """SHA-256 of ``data``, lower-case hex."""
@@ -25,7 +27,7 @@ def canonical(value: Any) -> bytes:
 
     Raises ValueError on NaN or infinity and TypeError on what JSON has no word for.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def digest_value(value: Any) -> str:

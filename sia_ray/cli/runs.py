@@ -61,7 +61,7 @@ def run(
         named[0],
         generations=generations,
         agent=agent,
-        agent_options={"path": str(transcript)} if transcript else None,
+        agent_options={"file": str(transcript.absolute())} if transcript else None,
         seed=seed,
         lookahead=lookahead,
         sandbox=sandbox,

@@ -99,7 +99,7 @@ def decide(state: State, run: RunRow) -> tuple[Action, ...]:
     opening = _open_next(state, run, generations)
     if opening is not None:
         actions.append(opening)
-    if not open_ones and len(generations) == run.generations:
+    if not open_ones and _complete(run, generations):
         return _conclude(state, run, generations)
     return tuple(actions)
 
@@ -120,10 +120,15 @@ def best_of(run: RunRow, generations: list[GenerationRow]) -> GenerationRow | No
     return best
 
 
+def _complete(run: RunRow, generations: list[GenerationRow]) -> bool:
+    """Whether no further idea is taken up: all were, or the agent sees none worth its cost."""
+    return len(generations) >= run.generations or any(row.lever == "stop" for row in generations)
+
+
 def _open_next(state: State, run: RunRow, generations: list[GenerationRow]) -> Open | None:
     """The next idea, once the builder is free and every outcome that its proposal may see is there."""
     number = len(generations) + 1
-    if number > run.generations:
+    if _complete(run, generations):
         return None
     building = (GenerationStatus.PROPOSING, GenerationStatus.TESTING)
     if any(g.status in building for g in generations):

@@ -16,7 +16,7 @@ SCHEMA_VERSION = 1
 class Event(BaseModel):
     """Base of all events; ``run`` is the run it belongs to."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     kind: ClassVar[str]
     run: int

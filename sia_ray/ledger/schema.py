@@ -79,7 +79,7 @@ class EpisodeStatus(StrEnum):
 class Row(BaseModel):
     """Base of all rows. ``key`` names the fields that identify one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     table: ClassVar[str]
     key: ClassVar[tuple[str, ...]]
@@ -252,11 +252,14 @@ class State:
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._tables: dict[str, dict[tuple[Any, ...], Row]] = {name: {} for name in ROWS}
+        self._by_run: dict[tuple[str, int], dict[tuple[Any, ...], Row]] = {}
         for row in rows:
             self.put(row)
 
     def put(self, row: Row) -> None:
-        self._tables.setdefault(row.table, {})[row.identity()] = row
+        key = row.identity()
+        self._tables.setdefault(row.table, {})[key] = row
+        self._by_run.setdefault((row.table, getattr(row, "run", 0)), {})[key] = row
 
     def get(self, cls: type[R], *key: Any) -> R | None:
         row = self._tables.get(cls.table, {}).get(key)
@@ -271,9 +274,8 @@ class State:
 
     def rows(self, cls: type[R], run: int | None = None) -> list[R]:
         """Rows of one table in key order, of one run or of all."""
-        table = self._tables.get(cls.table, {})
-        found = (row for _, row in sorted(table.items()) if isinstance(row, cls))
-        return [row for row in found if run is None or getattr(row, "run", None) == run]
+        table = self._tables.get(cls.table, {}) if run is None else self._by_run.get((cls.table, run), {})
+        return [row for _, row in sorted(table.items()) if isinstance(row, cls)]
 
     def all_rows(self) -> list[Row]:
         return [row for table in sorted(self._tables) for _, row in sorted(self._tables[table].items())]

@@ -12,7 +12,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sia_ray.agents.target import Target, TargetJob
-from sia_ray.config import ActorFile, parse_actor_file
+from sia_ray.config import ActorFile, load_actor_text, parse_actor_file
 from sia_ray.errors import ConfigError, NotFoundError
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.runtime.connect import NAMESPACE
@@ -37,7 +37,7 @@ def load_actor_files(folder: Path | None = None) -> dict[str, ActorFile]:
         path = next((place / f"{role}.md" for place in places if (place / f"{role}.md").is_file()), None)
         if path is None:
             raise NotFoundError(f"There is no actor file for {role!r}.", "Reinstall sia-ray.")
-        found[role] = parse_actor_file(path.read_text(encoding="utf-8"), where=str(path))
+        found[role] = parse_actor_file(load_actor_text(path), where=str(path))
         if found[role].role != role:
             raise ConfigError(f"{path}: role is {found[role].role!r}.", f"Write 'role: {role}'.")
     return found

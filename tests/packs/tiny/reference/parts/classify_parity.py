@@ -1,4 +1,3 @@
-# ruff: noqa: F821
 def classify(value):
     if value >= LIMIT:
         return GUESS
