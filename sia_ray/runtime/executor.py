@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,12 +39,45 @@ SCHEDULING_S = 600.0
 """How long an order may wait for its resources beyond its own limits, seconds."""
 
 
+class Pool:
+    """Actors of one role, started when they are first needed: a laptop's cores are busy enough at the start."""
+
+    def __init__(self, start: Callable[[int], Any], size: int) -> None:
+        self._start = start
+        self._size = size
+        self._all: list[Any] = []
+        self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+
+    def warm(self) -> None:
+        """Start one more actor, if there may be one more."""
+        with self._lock:
+            if len(self._all) < self._size:
+                self._all.append(self._start(len(self._all) + 1))
+                self._idle.put(self._all[-1])
+
+    @contextmanager
+    def lease(self) -> Iterator[Any]:
+        """One actor for the length of the block; waits while all are busy."""
+        if self._idle.empty():
+            self.warm()
+        actor = self._idle.get()
+        try:
+            yield actor
+        finally:
+            self._idle.put(actor)
+
+    def close(self) -> None:
+        for actor in self._all:
+            ray.kill(actor)
+
+
 class Pools(NamedTuple):
     """The actors that serve one run."""
 
-    meta: Any
-    feedback: Any
-    targets: queue.SimpleQueue[Any]
+    meta: Pool
+    feedback: Pool
+    target: Pool
 
 
 class View(NamedTuple):
@@ -70,33 +105,37 @@ class RayExecutor:
         self._watchers = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="order")
 
     def add_run(self, run: int, ready: Ready) -> None:
-        """Start the actors of a run; they come up while its first order is being made."""
+        """Make the actors of a run startable, and start the two that its first order needs."""
         if run in self._pools:
             return
         spec, task = ready.spec, ready.pack.name
         self._ready[run] = ready
-        count = min(spec.lookahead, self.files["target"].ray.replicas)
-        targets: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        for slot in range(1, count + 1):
-            name = f"target {slot} · run {run} {task}"
-            targets.put(start_actor(self.files["target"], name, self.epoch, ready.sandbox, self.cache_dir))
-        agents = [
-            start_actor(self.files[role], f"{role} · run {run} {task}", self.epoch, spec.agent, spec.agent_options)
-            for role in ("meta", "feedback")
-        ]
-        self._pools[run] = Pools(agents[0], agents[1], targets)
+
+        def pool(role: str, size: int, *arguments: Any) -> Pool:
+            file = self.files[role]
+
+            def start(slot: int) -> Any:
+                name = f"{role} {slot} · run {run} {task}" if size > 1 else f"{role} · run {run} {task}"
+                return start_actor(file, name, self.epoch, *arguments)
+
+            return Pool(start, size)
+
+        pools = Pools(
+            meta=pool("meta", 1, spec.agent, spec.agent_options),
+            feedback=pool("feedback", 1, spec.agent, spec.agent_options),
+            target=pool(
+                "target", min(spec.lookahead, self.files["target"].ray.replicas), ready.sandbox, self.cache_dir
+            ),
+        )
+        pools.meta.warm()
+        pools.target.warm()
+        self._pools[run] = pools
 
     def remove_run(self, run: int) -> None:
         """Let the actors of a run go."""
-        pools = self._pools.pop(run, None)
         self._ready.pop(run, None)
-        if pools is None:
-            return
-        actors = [pools.meta, pools.feedback]
-        while not pools.targets.empty():
-            actors.append(pools.targets.get_nowait())
-        for actor in actors:
-            ray.kill(actor)
+        for pool in self._pools.pop(run, ()):
+            pool.close()
 
     def submit(self, order: Order, payload: Any) -> None:
         self._watchers.submit(self._carry_out, order, payload)
@@ -123,8 +162,12 @@ class RayExecutor:
 
     def _propose(self, order: Order, brief: Brief) -> Done:
         pools = self._pools[order.run]
-        call = pools.meta.first if order.generation == 1 else pools.feedback.next
-        reply: Reply = ray.get(call.remote(brief), timeout=SCHEDULING_S)
+        if order.generation == 1:
+            with pools.meta.lease() as meta:
+                reply: Reply = ray.get(meta.first.remote(brief), timeout=SCHEDULING_S)
+        else:
+            with pools.feedback.lease() as feedback:
+                reply = ray.get(feedback.next.remote(brief), timeout=SCHEDULING_S)
         stored = self.blobs.put(reply.model_dump_json().encode())
         return Done(order.key, {"lever": reply.decision.lever}, {"reply": stored})
 
@@ -135,15 +178,11 @@ class RayExecutor:
         view = self._view(ready.splits[order.split].public)
         job = TargetJob(view.digest, ready.pack.requirements, limits, target.network)
         harness = self.blobs.get(order.inputs[0])
-        actor = pools.targets.get()
-        try:
-            meta, outputs, out_log = actor.run.options(
-                num_returns=3, name=f"run gen {order.generation} on {order.split}"
-            ).remote(job, harness, [view.ref])
+        label = f"run gen {order.generation} on {order.split}"
+        with pools.target.lease() as actor:
+            meta, outputs, words = actor.run.options(num_returns=3, name=label).remote(job, harness, [view.ref])
             outcome, cost = ray.get(meta, timeout=limits.wall_s + SCHEDULING_S)
-            run = TargetRun(outcome, cost, ray.get(outputs), ray.get(out_log))
-        finally:
-            pools.targets.put(actor)
+        run = TargetRun(outcome, cost, ray.get(outputs), ray.get(words))
         digest = self.blobs.put(run.outputs)
         if run.outcome["ok"]:
             self._outputs[digest] = outputs
