@@ -1,0 +1,8 @@
+def classify(known, labels, unknown, names):
+    """One linear support vector machine a class."""
+    from sklearn.svm import LinearSVC
+
+    machine = LinearSVC(C=SVC_C, dual=True, tol=1e-2, max_iter=200, random_state=SEED).fit(known, labels)
+    scores = np.full((unknown.shape[0], names.shape[0]), -9.0)
+    scores[:, machine.classes_] = machine.decision_function(unknown)
+    return scores

@@ -1,0 +1,3 @@
+def rerank(scores, known, labels, unknown, names):
+    """The classifier's order stands."""
+    return scores

@@ -1,0 +1,3 @@
+def weigh(counts, labels):
+    """Plain counts, rows of length one."""
+    return unit_rows(counts)
