@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +101,51 @@ def test_the_holdout_can_be_left_out_and_asked_for_later(tiny: str, tmp_path: Pa
     scored = sia_ray.score_holdout(run.number, storage=tmp_path)
     assert scored.status == "done"
     assert scored.holdout is not None and scored.holdout["n"] == 50
+
+
+def test_the_run_tree_has_sia_s_names(undisturbed: Run) -> None:
+    first = {path.name for path in (undisturbed.path / "gen_1").iterdir()}
+    second = {path.name for path in (undisturbed.path / "gen_2").iterdir()}
+    common = {"target_agent.py", "target_agent_stdout.log", "evaluation.log", "results.json", "candidate.json"}
+    written = {"answers.json", "agent_execution.json"}
+    assert first == common | written | {"meta_agent_prompt.txt"}
+    assert second == common | written | {"feedback_agent_prompt.txt", "improvement.md"}
+    assert {path.name for path in undisturbed.path.iterdir() if path.is_file()} == {"context.md", "profiles.json"}
+    context = (undisturbed.path / "context.md").read_text()
+    assert all(f"## Generation {number}\n" in context for number in range(1, 7))
+    for row in undisturbed.rows:
+        results = json.loads((undisturbed.path / f"gen_{row.generation}" / "results.json").read_text())
+        assert results["accuracy"] == row.score
+
+
+def test_nothing_of_the_holdout_is_in_the_run_tree(undisturbed: Run) -> None:
+    assert undisturbed.holdout is not None and undisturbed.holdout["n"] == 50
+    for path in (path for path in undisturbed.path.rglob("*") if path.is_file()):
+        text = path.read_text(errors="replace")
+        assert "holdout" not in text, path
+        if path.name == "results.json":
+            assert json.loads(text)["n_total"] == 100, path
+
+
+def test_the_reading_commands_agree_with_the_ledger(undisturbed: Run) -> None:
+    from typer.testing import CliRunner
+
+    from sia_ray.cli.main import app
+
+    def ask(*arguments: str) -> Any:
+        done = CliRunner().invoke(app, [*arguments, "--storage", str(undisturbed.storage), "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout.splitlines()[-1])
+
+    listed = ask("status")["runs"][0]
+    assert (listed["status"], listed["generations"]) == ("done", "6/6")
+    shown = ask("show", "1")
+    assert undisturbed.best is not None
+    assert shown["best"]["generation"] == undisturbed.best.generation
+    assert shown["holdout"] == undisturbed.holdout
+    assert [g["score"] for g in shown["generations"]] == undisturbed.generations["score"].to_pylist()
+    one = ask("show", "1", "--generation", "2")
+    assert one["base"] == 1 and Path(one["path"], "target_agent.py").is_file()
+    scored = ask("score", "1", "--split", "holdout")
+    assert (scored["start"], scored["score"]) == (undisturbed.holdout["start"], undisturbed.holdout["score"])  # type: ignore[index]
+    assert ask("ledger", "verify")["ok"] is True
