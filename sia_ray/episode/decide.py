@@ -165,6 +165,8 @@ def _advance(state: State, run: RunRow, generation: GenerationRow) -> list[Actio
         return [End(number, found)] if base is None or base.status.final else []
     if found.status is GenerationStatus.PASSED:
         return [Record((EpisodeReleased(run=run.run, episode=number, reason="candidate_tests_passed"),))]
+    if found.status is GenerationStatus.INCONCLUSIVE:
+        return [Record((EpisodeReleased(run=run.run, episode=number, reason="terminal"),)), End(number, found)]
     failed = AttemptFailed(
         run=run.run,
         episode=number,

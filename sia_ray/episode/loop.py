@@ -7,7 +7,6 @@ arrive together are committed together, and nothing is acknowledged before its c
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -17,9 +16,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from sia_ray import faults
 from sia_ray.clock import Clock
 from sia_ray.episode.decide import Action, Construct, Do, End, Finish, Open, Record, decide
+from sia_ray.episode.inbox import Call, Inbox
 from sia_ray.episode.work import Done, Fault, Kind, Order
 from sia_ray.episode.workshop import Workshop
-from sia_ray.errors import SiaRayError
+from sia_ray.errors import LedgerError, UnknownTransition
 from sia_ray.ledger.database import Database
 from sia_ray.ledger.events import (
     AttemptFailed,
@@ -46,11 +46,12 @@ class Executor(Protocol):
     def remove_run(self, run: int) -> None: ...
 
 
-class Call(NamedTuple):
-    """Something to do on the loop's thread, and where its result goes."""
+class Step(NamedTuple):
+    """What one run does next: events to record, then orders to hand out."""
 
-    action: Callable[[], Any]
-    result: Future[Any]
+    run: int
+    events: tuple[Event, ...]
+    orders: tuple[Order, ...]
 
 
 class Loop:
@@ -69,7 +70,7 @@ class Loop:
         self.ready: Future[int] = Future()
         """The epoch, once the ledger is open; or why it could not be opened."""
         self.error: BaseException | None = None
-        self._inbox: queue.SimpleQueue[Call | Done | Fault | None] = queue.SimpleQueue()
+        self.inbox: Inbox[Done | Fault] = Inbox()
         self._under_way: set[str] = set()
 
     @property
@@ -83,51 +84,35 @@ class Loop:
 
     def deliver(self, outcome: Done | Fault) -> None:
         """Hand in an outcome, from any thread."""
-        self._inbox.put(outcome)
+        self.inbox.put(outcome)
 
     def call(self, action: Callable[[], T]) -> Future[T]:
         """Run ``action`` on the loop's thread, from any thread; its result after the commit that it led to."""
-        result: Future[T] = Future()
-        self._inbox.put(Call(action, result))
-        return result
+        return self.inbox.call(action)
 
     def stop(self) -> None:
-        self._inbox.put(None)
+        self.inbox.stop()
 
     def run(self) -> None:
         """Until ``stop``, or until the ledger refuses: then ``error`` says why and nothing more is acknowledged."""
         try:
             self.ledger = Database.open(self.storage, clock=self.clock)
-        except SiaRayError as error:
+        except Exception as error:
             self.ready.set_exception(error)
+            self.inbox.close(error)
             return
         try:
             self.ready.set_result(self.ledger.epoch)
-            while (messages := self._receive()) is not None:
+            while (messages := self.inbox.receive()) is not None:
                 self.absorb(messages)
                 self.advance()
-        except SiaRayError as error:
-            log.error("the loop stopped: %s", error)
-            self.error = error
         except Exception as error:
-            log.exception("the loop failed")
+            log.exception("the loop stopped")
             self.error = error
         finally:
+            self.inbox.close(self.error or LedgerError("The Supervisor has stopped.", "`sia-ray resume RUN` goes on."))
             self.ledger.close()
-            with self.changed:
-                self.changed.notify_all()
-
-    def _receive(self) -> list[Call | Done | Fault] | None:
-        """Wait for one message, then take all that are there; None when asked to stop."""
-        messages: list[Call | Done | Fault] = []
-        message = self._inbox.get()
-        while message is not None:
-            messages.append(message)
-            try:
-                message = self._inbox.get_nowait()
-            except queue.Empty:
-                return messages
-        return None
+            self._tell()
 
     def absorb(self, messages: Sequence[Call | Done | Fault]) -> None:
         """Record outcomes in one commit; then do what was asked."""
@@ -135,10 +120,7 @@ class Loop:
         self.commit([event for outcome in outcomes for event in self._outcome_events(outcome)])
         for message in messages:
             if isinstance(message, Call):
-                try:
-                    message.result.set_result(message.action())
-                except SiaRayError as error:
-                    message.result.set_exception(error)
+                message.carry_out()
 
     def _outcome_events(self, outcome: Done | Fault) -> list[Event]:
         self._under_way.discard(outcome.key)
@@ -149,7 +131,7 @@ class Loop:
         if isinstance(outcome, Done):
             finished = WorkFinished(run=row.run, work=outcome.key, outcome=outcome.outcome, artifacts=outcome.artifacts)
             return [finished]
-        final = row.tries >= self.max_tries
+        final = outcome.final or row.tries >= self.max_tries
         return [WorkFaulted(run=row.run, work=outcome.key, reason=outcome.reason, final=final)]
 
     def commit(self, events: Iterable[Event]) -> None:
@@ -165,36 +147,72 @@ class Loop:
             if isinstance(event, RunEnded):
                 self.active.discard(event.run)
                 self.executor.remove_run(event.run)
+        self._tell()
+
+    def _tell(self) -> None:
         with self.changed:
             self.changed.notify_all()
 
     def advance(self) -> None:
         """Decide and act until only work that is under way is left."""
         while True:
-            events: list[Event] = []
-            orders: dict[str, Order] = {}
-            for run in self._running():
-                for action in decide(self.state, run):
-                    if isinstance(action, Do):
-                        if action.order.key not in self._under_way:
-                            orders.setdefault(action.order.key, action.order)
-                    else:
-                        events += self._perform(run, action)
-            events += [_started(order) for order in orders.values()]
-            if not events:
+            claimed: set[str] = set()
+            steps = [self._next_step(run, claimed) for run in self._running()]
+            steps = [step for step in steps if step.events]
+            if not steps:
                 return
-            self.commit(events)
-            for order in orders.values():
-                self._hand_out(order)
+            for step in self._record(steps):
+                for order in step.orders:
+                    self._hand_out(order)
+
+    def _next_step(self, run: RunRow, claimed: set[str]) -> Step:
+        """What ``run`` does next. What goes wrong in one run ends that run and no other."""
+        events: list[Event] = []
+        orders: list[Order] = []
+        try:
+            for action in decide(self.state, run):
+                if not isinstance(action, Do):
+                    events += self._perform(run, action)
+                elif action.order.key not in self._under_way | claimed:
+                    claimed.add(action.order.key)
+                    orders.append(action.order)
+        except Exception as error:
+            return Step(run.run, (self._broken(run.run, error),), ())
+        return Step(run.run, (*events, *map(_started, orders)), tuple(orders))
+
+    def _record(self, steps: list[Step]) -> list[Step]:
+        """Commit all steps together; where one cannot be, each for itself. Returns those that stand."""
+        try:
+            self.commit([event for step in steps for event in step.events])
+            return steps
+        except UnknownTransition:
+            stand = []
+            for step in steps:
+                try:
+                    self.commit(step.events)
+                    stand.append(step)
+                except UnknownTransition as error:
+                    self.commit([self._broken(step.run, error)])
+            return stand
+
+    def _broken(self, run: int, error: Exception) -> RunEnded:
+        """A run that cannot go on because of a defect in what it is made of, or in this program."""
+        log.error("run %d cannot go on", run, exc_info=error)
+        reason = f"the run cannot go on: {type(error).__name__}: {error}"
+        return RunEnded(run=run, status=RunStatus.FAILED, reason=reason, at=self.clock.now())
 
     def _running(self) -> list[RunRow]:
         rows = (self.state.get(RunRow, number) for number in sorted(self.active))
         return [row for row in rows if row is not None and row.status is RunStatus.RUNNING]
 
     def _hand_out(self, order: Order) -> None:
-        self._under_way.add(order.key)
         faults.point("loop.hand_out")
-        payload = self.workshop.brief(self.state, order) if order.kind is Kind.PROPOSE else None
+        try:
+            payload = self.workshop.brief(self.state, order) if order.kind is Kind.PROPOSE else None
+        except Exception as error:
+            self.commit([self._broken(order.run, error)])
+            return
+        self._under_way.add(order.key)
         self.executor.submit(order, payload)
 
     def _perform(self, run: RunRow, action: Action) -> list[Event]:
@@ -235,6 +253,15 @@ class Loop:
         """The candidate that the answer makes; or the attempt's failure, which ends its generation."""
         events = self.workshop.construct(self.state, run, action)
         last = events[-1]
+        if isinstance(last, EpisodeReleased):
+            ended = GenerationEnded(
+                run=run.run,
+                generation=action.generation,
+                status="skipped",
+                reason="the agent sees no further change worth its cost",
+                at=self.clock.now(),
+            )
+            return [*events, ended]
         if not isinstance(last, AttemptFailed):
             return events
         released = EpisodeReleased(run=run.run, episode=action.generation, reason="non_progress")

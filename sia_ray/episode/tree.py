@@ -151,10 +151,12 @@ def finished_work(state: State, run: RunRow, candidate: str, kind: Kind, split: 
 
 
 def trial(state: State, run: RunRow, candidate: str, kind: Kind) -> WorkRow | None:
-    """The candidate's work on dev, or on smoke when it never got further."""
-    if finished_work(state, run, candidate, Kind.RUN, "dev") is not None:
-        return finished_work(state, run, candidate, kind, "dev")
-    return finished_work(state, run, candidate, kind, "smoke")
+    """The candidate's work on dev, or on smoke when dev was never tried."""
+    row = state.get(CandidateRow, run.run, candidate)
+    if row is None:
+        return None
+    tried = state.get(WorkRow, run_order(run, row.generation, candidate, row.bundle, "dev").key) is not None
+    return finished_work(state, run, candidate, kind, "dev" if tried else "smoke")
 
 
 def _run_view(run: RunRow) -> RunView:

@@ -45,10 +45,11 @@ class Done(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """The machine failed a piece of work: nothing is known about the candidate."""
+    """The machine failed a piece of work: nothing is known about the candidate. ``final``: trying again is no use."""
 
     key: str
     reason: str
+    final: bool = False
 
 
 def propose_order(run: RunRow, generation: GenerationRow, base: str) -> Order:

@@ -6,6 +6,7 @@ ledger.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,14 @@ from sia_ray.candidate.store import BlobStore
 from sia_ray.episode.decide import Construct, Verdict
 from sia_ray.episode.tree import RunTree, finished_work
 from sia_ray.episode.work import Kind, Order
-from sia_ray.errors import EditRejected
+from sia_ray.errors import EditRejected, InfrastructureError
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.evaluation.statistics import compare
 from sia_ray.ledger.events import (
     AttemptDecided,
     AttemptFailed,
     CandidateBuilt,
+    EpisodeReleased,
     Event,
     GenerationEnded,
     RunEnded,
@@ -40,7 +42,10 @@ from sia_ray.ledger.schema import (
     State,
 )
 from sia_ray.levers.choice import choose, excluded_levers
+from sia_ray.levers.decision import Lever
 from sia_ray.task.pack import TaskPack
+
+log = logging.getLogger(__name__)
 
 BUILDER = {"version": 1, "codec": "search_replace", "normalisers": ["fences", "crlf", "bom"]}
 """The builder as it ships: what turns an answer into a candidate."""
@@ -84,7 +89,7 @@ class Workshop:
         run = state.one(RunRow, order.run)
         subject = self.subjects[order.run]
         generation = state.one(GenerationRow, order.run, order.generation)
-        base = self.harness(state, order.run, order.candidate) if order.candidate else self._reference(subject)
+        base = self.harness(state, order.run, order.candidate) if order.candidate else subject.pack.reference_harness
         return Brief(
             run=f"run_{order.run}",
             task=run.task,
@@ -118,7 +123,10 @@ class Workshop:
             proposal=decision.proposal,
             **where,
         )
-        base = self.harness(state, run.run, episode.base) if episode.base else self._reference(self.subjects[run.run])
+        if choice.lever is Lever.STOP:
+            return [decided, EpisodeReleased(run=run.run, episode=action.generation, reason="terminal")]
+        pack = self.subjects[run.run].pack
+        base = self.harness(state, run.run, episode.base) if episode.base else pack.reference_harness
         try:
             files = apply_answer(base, decision.answer) if decision.answer else base
         except EditRejected as error:
@@ -146,6 +154,8 @@ class Workshop:
         base = self._dev_evaluation(state, run, generation.base)
         if base is None or not ours.items or not base.items:
             return values, {}
+        if {item.id for item in base.items} != {item.id for item in ours.items}:
+            return values, {"base": generation.base, "refused": "the pack's items differ between the two"}
         result = compare(
             {item.id: item.value for item in base.items},
             {item.id: item.value for item in ours.items},
@@ -166,21 +176,19 @@ class Workshop:
         row = finished_work(state, run, candidate, Kind.EVALUATE, "dev")
         return None if row is None else self.evaluation(row.artifacts["evaluation"])
 
-    @staticmethod
-    def _reference(subject: Subject) -> dict[str, bytes]:
-        files = dict(subject.pack.reference_harness)
-        if subject.pack.requirements is not None:
-            files["requirements.txt"] = subject.pack.requirements
-        return files
-
     def publish(self, state: State, events: Sequence[Event]) -> None:
         """Bring the run tree up to what these events changed."""
-        for event in events:
-            if isinstance(event, GenerationEnded):
-                row = state.one(GenerationRow, event.run, event.generation)
-                self.tree.write_generation(state, state.one(RunRow, event.run), row)
-        for run in {e.run for e in events if isinstance(e, RunStarted | GenerationEnded | RunEnded)}:
-            self.tree.write_run(state, state.one(RunRow, run))
+        try:
+            for event in events:
+                if isinstance(event, GenerationEnded):
+                    row = state.one(GenerationRow, event.run, event.generation)
+                    self.tree.write_generation(state, state.one(RunRow, event.run), row)
+            for run in {e.run for e in events if isinstance(e, RunStarted | GenerationEnded)}:
+                self.tree.write_run(state, state.one(RunRow, run))
+            for run in {e.run for e in events if isinstance(e, RunEnded)}:
+                self.publish_all(state, run)
+        except (OSError, InfrastructureError) as error:
+            log.warning("the run tree lags behind the ledger: %s", error)
 
     def publish_all(self, state: State, run: int) -> None:
         """Write whatever a crash kept from the run tree."""
@@ -192,6 +200,7 @@ class Workshop:
 
 
 def _seen(state: State, run: int, generation: GenerationRow) -> Iterable[Seen]:
+    """Earlier generations as the agent may know them. One that the machine failed says nothing and is left out."""
     for row in state.rows(GenerationRow, run):
         if row.generation >= generation.generation:
             return
@@ -199,5 +208,5 @@ def _seen(state: State, run: int, generation: GenerationRow) -> Iterable[Seen]:
             yield Seen(generation=row.generation, status="pending", proposal=row.proposal)
         elif row.status is GenerationStatus.PASSED:
             yield Seen(generation=row.generation, status="passed", score=row.score, proposal=row.proposal)
-        else:
+        elif row.status is GenerationStatus.FAILED:
             yield Seen(generation=row.generation, status="failed", proposal=row.proposal)

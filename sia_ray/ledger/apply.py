@@ -8,6 +8,7 @@ from typing import Any
 from sia_ray.errors import UnknownTransition
 from sia_ray.ledger import events as ev
 from sia_ray.ledger.schema import (
+    TRANSITIONS,
     AttemptRow,
     CandidateRow,
     EpisodeRow,
@@ -50,6 +51,13 @@ def apply(state: State, event: ev.Event) -> Rows:
 def _require(condition: bool, event: ev.Event, why: str) -> None:
     if not condition:
         raise UnknownTransition(f"{event.kind} is not possible now: {why}.")
+
+
+def _move(episode: EpisodeRow, to: EpisodeStatus, event: ev.Event, **update: Any) -> EpisodeRow:
+    """The episode in its next state; UnknownTransition when the table has no such step."""
+    allowed = to in TRANSITIONS.get(episode.status, frozenset())
+    _require(allowed, event, f"episode {episode.episode} cannot go from {episode.status} to {to}")
+    return episode.model_copy(update={"status": to, **update})
 
 
 def _run_started(state: State, event: ev.RunStarted) -> Rows:
@@ -135,7 +143,6 @@ def _attempt_decided(state: State, event: ev.AttemptDecided) -> Rows:
     episode = state.one(EpisodeRow, event.run, event.episode)
     idea = state.one(IdeaRow, event.run, episode.idea)
     generation = state.one(GenerationRow, event.run, event.episode)
-    _require(episode.status is EpisodeStatus.OPEN, event, f"episode {event.episode} is {episode.status}")
     return (
         idea.model_copy(
             update={
@@ -144,7 +151,7 @@ def _attempt_decided(state: State, event: ev.AttemptDecided) -> Rows:
                 "expected_gain": event.expected_gain,
             }
         ),
-        episode.model_copy(update={"status": EpisodeStatus.ATTEMPTING, "attempts": event.attempt}),
+        _move(episode, EpisodeStatus.ATTEMPTING, event, attempts=event.attempt),
         AttemptRow(
             run=event.run,
             episode=event.episode,
@@ -193,7 +200,7 @@ def _attempt_failed(state: State, event: ev.AttemptFailed) -> Rows:
     update = {"passed": False, "stage": event.stage, "fingerprint": event.fingerprint, "reason": event.reason}
     return (
         attempt.model_copy(update=update),
-        episode.model_copy(update={"status": EpisodeStatus.REFLECTING, "fingerprint": event.fingerprint}),
+        _move(episode, EpisodeStatus.REFLECTING, event, fingerprint=event.fingerprint),
     )
 
 
@@ -201,11 +208,10 @@ def _episode_released(state: State, event: ev.EpisodeReleased) -> Rows:
     episode = state.one(EpisodeRow, event.run, event.episode)
     idea = state.one(IdeaRow, event.run, episode.idea)
     generation = state.one(GenerationRow, event.run, event.episode)
-    _require(episode.status in _OWNING, event, f"episode {event.episode} is {episode.status}")
     _require(event.reason in RELEASES, event, f"{event.reason!r} is no reason for a release")
     status = RELEASES[event.reason]
     rows: Rows = (
-        episode.model_copy(update={"status": status, "released": event.reason}),
+        _move(episode, status, event, released=event.reason),
         idea.model_copy(update={"status": status}),
     )
     if status is EpisodeStatus.PASSED:
@@ -235,7 +241,15 @@ def _holdout_requested(state: State, event: ev.HoldoutRequested) -> Rows:
     run = state.one(RunRow, event.run)
     _require(run.status is RunStatus.DONE, event, f"run {event.run} is {run.status}")
     _require("holdout" in run.splits, event, "the task has no holdout split")
-    return (run.model_copy(update={"status": RunStatus.RUNNING, "scores_holdout": True}),)
+    scored = {role: entry for role, entry in run.holdout.items() if entry["status"] != "inconclusive"}
+    again = {"status": WorkStatus.STARTED, "tries": 0}
+    lost = [
+        row.model_copy(update=again)
+        for row in state.rows(WorkRow, event.run)
+        if row.split == "holdout" and row.status is WorkStatus.INCONCLUSIVE
+    ]
+    update = {"status": RunStatus.RUNNING, "scores_holdout": True, "holdout": scored}
+    return (run.model_copy(update=update), *lost)
 
 
 def _run_ended(state: State, event: ev.RunEnded) -> Rows:

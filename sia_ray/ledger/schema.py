@@ -56,14 +56,16 @@ class GenerationStatus(StrEnum):
     """It has none, by its own fault; ``reason`` and ``fingerprint`` say which."""
     INCONCLUSIVE = "inconclusive"
     """It has none, by the machine's fault."""
+    SKIPPED = "skipped"
+    """The agent saw no further change worth its cost."""
 
     @property
     def final(self) -> bool:
-        return self in (self.PASSED, self.FAILED, self.INCONCLUSIVE)
+        return self in (self.PASSED, self.FAILED, self.INCONCLUSIVE, self.SKIPPED)
 
 
 class EpisodeStatus(StrEnum):
-    """The states of an episode (the transitions stand in ``sia_ray.episode.states``)."""
+    """The states of an episode; ``TRANSITIONS`` says which follows which."""
 
     QUEUED = "queued"
     OPEN = "open"
@@ -74,6 +76,25 @@ class EpisodeStatus(StrEnum):
     STALLED = "stalled"
     ESCALATED = "escalated"
     TERMINATED = "terminated"
+
+
+_ENDS = frozenset(
+    {
+        EpisodeStatus.PASSED,
+        EpisodeStatus.DISPROVEN,
+        EpisodeStatus.STALLED,
+        EpisodeStatus.ESCALATED,
+        EpisodeStatus.TERMINATED,
+    }
+)
+TRANSITIONS: dict[EpisodeStatus, frozenset[EpisodeStatus]] = {
+    EpisodeStatus.QUEUED: frozenset({EpisodeStatus.OPEN}),
+    EpisodeStatus.OPEN: _ENDS | {EpisodeStatus.ATTEMPTING},
+    EpisodeStatus.ATTEMPTING: _ENDS | {EpisodeStatus.REFLECTING},
+    EpisodeStatus.REFLECTING: _ENDS | {EpisodeStatus.ATTEMPTING},
+    EpisodeStatus.ESCALATED: frozenset({EpisodeStatus.OPEN}),
+}
+"""Which state of an episode may follow which; from those that are not here, none does."""
 
 
 class Row(BaseModel):

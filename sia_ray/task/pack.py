@@ -73,8 +73,9 @@ class TaskPack:
 
     @property
     def reference_harness(self) -> dict[str, bytes]:
-        """The first harness as a tree whose entry is ``target_agent.py``."""
-        return {ENTRY: self.find(REFERENCE).read_bytes()}
+        """The first harness as a tree whose entry is ``target_agent.py``, with its requirements.txt if there is one."""
+        files = {ENTRY: self.find(REFERENCE).read_bytes()}
+        return files if self.requirements is None else {**files, "requirements.txt": self.requirements}
 
     @property
     def evaluator(self) -> str | None:
