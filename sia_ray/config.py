@@ -73,25 +73,26 @@ class Variable(NamedTuple):
     setting: str | None
     choices: tuple[str, ...] = ()
     integer: bool = False
+    unused: bool = False
 
 
 VARIABLES: dict[str, Variable] = {
     "SIA_MAX_GENERATIONS": Variable("generations", integer=True),
-    "SIA_SANDBOX_MODE": Variable("sandbox", choices=(*SANDBOX_MODES, "docker")),
+    "SIA_SANDBOX_MODE": Variable("sandbox", choices=SANDBOX_MODES),
     "SIA_LOG_LEVEL": Variable("log_level", choices=LOG_LEVELS),
-    "SIA_MAX_TURNS": Variable("max_turns", integer=True),
-    "SIA_AGENT_IMPL": Variable(None),
-    "SIA_META_MODEL": Variable(None),
-    "SIA_TASK_MODEL": Variable(None),
-    "SIA_META_AGENT_PROFILE": Variable(None),
-    "SIA_TARGET_AGENT_PROFILE": Variable(None),
-    "SIA_PROVIDERS_DIR": Variable(None),
-    "SIA_PROFILES_DIR": Variable(None),
+    "SIA_MAX_TURNS": Variable("max_turns", integer=True, unused=True),
+    "SIA_AGENT_IMPL": Variable(None, unused=True),
+    "SIA_META_MODEL": Variable(None, unused=True),
+    "SIA_TASK_MODEL": Variable(None, unused=True),
+    "SIA_META_AGENT_PROFILE": Variable(None, unused=True),
+    "SIA_TARGET_AGENT_PROFILE": Variable(None, unused=True),
+    "SIA_PROVIDERS_DIR": Variable(None, unused=True),
+    "SIA_PROFILES_DIR": Variable(None, unused=True),
     "SIA_RAY_CACHE": Variable(None),
     "SIA_RAY_FAULT": Variable(None),
-    "SIA_RAY_WEIGHTS_DIR": Variable(None),
 }
-"""SIA's variables and ours. Those without a setting are read where they are used."""
+"""SIA's variables and ours. The two without a setting are read where they are used; ``unused`` ones await a back-end
+that asks a model, and a run says so when one is set."""
 
 
 def read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -109,6 +110,11 @@ def read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             continue
         found[variable.setting] = _variable_value(name, text, variable)
     return found
+
+
+def unused_variables(environ: Mapping[str, str]) -> list[str]:
+    """Variables of SIA that are set and have no effect in this version."""
+    return sorted(name for name, variable in VARIABLES.items() if variable.unused and name in environ)
 
 
 def _variable_value(name: str, text: str, variable: Variable) -> Any:
@@ -165,6 +171,23 @@ class RayOptions(BaseModel):
     replicas: int = Field(default=1, ge=1, description="actors of this role on a laptop")
 
 
+class SupervisorPolicy(BaseModel):
+    """``max_tries``: how often the machine may fail one piece of work before its outcome is inconclusive."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_tries: int = Field(default=3, ge=1, le=100)
+
+
+class NoPolicy(BaseModel):
+    """Roles that have nothing to set yet."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+POLICIES: dict[str, type[BaseModel]] = {"supervisor": SupervisorPolicy}
+
+
 class ActorFile(BaseModel):
     """One of ``actors/*.md``: the front matter; ``body`` is the prompt of a role that talks to a model."""
 
@@ -173,8 +196,6 @@ class ActorFile(BaseModel):
     role: str
     class_: str = Field(alias="class", description="dotted name of the plain class that the actor wraps")
     ray: RayOptions = RayOptions()
-    profile: str | None = None
-    limits: dict[str, float] = {}
     policy: dict[str, Any] = {}
     body: str = ""
 
@@ -200,4 +221,6 @@ def parse_actor_file(text: str, *, where: str) -> ActorFile:
         raise ConfigError(f"{where}: the front matter is not YAML: {error}.") from None
     if not isinstance(front, dict):
         raise ConfigError(f"{where}: the front matter is not a mapping.", "Write 'role: …' and 'class: …'.")
-    return parse(ActorFile, {**front, "body": parts[2].strip()}, where=where)
+    file = parse(ActorFile, {**front, "body": parts[2].strip()}, where=where)
+    policy = parse(POLICIES.get(file.role, NoPolicy), file.policy, where=f"{where}: policy")
+    return file.model_copy(update={"policy": policy.model_dump()})

@@ -84,7 +84,8 @@ def test_errors_are_picklable_and_stand_in_the_tree() -> None:
     [
         ({"SIA_MAX_GENERATIONS": "three"}, "not a whole number"),
         ({"SIA_MAX_GENERATIONS": "0"}, "below 1"),
-        ({"SIA_SANDBOX_MODE": "dokcer"}, "Did you mean 'docker'"),
+        ({"SIA_SANDBOX_MODE": "dokcer"}, "Known: auto"),
+        ({"SIA_SANDBOX_MODE": "bubblewarp"}, "Did you mean 'bubblewrap'"),
         ({"SIA_LOG_LEVEL": "LOUD"}, "Known: CRITICAL"),
         ({"SIA_MAX_GENERATION": "3"}, "Did you mean 'SIA_MAX_GENERATIONS'"),
     ],

@@ -85,6 +85,10 @@ class Agent(Protocol):
     @property
     def name(self) -> str: ...
 
+    def check(self, reference: Mapping[str, str], harness: Mapping[str, str]) -> None:
+        """Raise ConfigError or UsageError for a pack that this back-end cannot work on; asked before any work."""
+        ...
+
     def first(self, brief: Brief) -> Reply:
         """Meta: the first candidate of a run."""
         ...

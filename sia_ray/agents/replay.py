@@ -45,6 +45,9 @@ class Replay:
             ) from None
         self._replies = [_reply(line, f"{self._file}, line {n}") for n, line in enumerate(lines, 1) if line.strip()]
 
+    def check(self, reference: Mapping[str, str], harness: Mapping[str, str]) -> None:
+        """Any pack will do."""
+
     def first(self, brief: Brief) -> Reply:
         return self.next(brief)
 

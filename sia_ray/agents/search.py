@@ -60,6 +60,11 @@ class Search:
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         self._settings = parse(SearchSettings, options or {}, where="options of agent 'search'")
 
+    def check(self, reference: Mapping[str, str], harness: Mapping[str, str]) -> None:
+        """The pack needs a search space whose anchors stand in its reference harness."""
+        space = Space.read(reference)
+        space.check_reference(harness.get(TARGET, ""))
+
     def first(self, brief: Brief) -> Reply:
         """The reference harness, unchanged: the point that everything later is compared with."""
         space = Space.read(brief.reference)

@@ -136,7 +136,7 @@ def show(
     """Show the generations of a run, or one of them."""
     from sia_ray.runtime.api import Run
 
-    found = Run(storage, run)
+    found = Run.load(storage, run)
     if generation is None:
         if as_json:
             typer.echo(json.dumps(found.as_dict()))
@@ -177,7 +177,7 @@ def score(
         scored = api.score_holdout(run, storage=storage, address="local" if local else address)
         record = scored.holdout
     else:
-        scored = api.Run(storage, run)
+        scored = api.Run.load(storage, run)
         best = scored.best
         start = scored.rows[0].score if scored.rows else None
         record = {"start": start, "score": best.score if best else None}

@@ -64,11 +64,7 @@ class Subject:
 
     @classmethod
     def of(cls, pack: TaskPack) -> Subject:
-        texts = {}
-        for path, file in pack.files().items():
-            if path.startswith("reference/"):
-                texts[path.removeprefix("reference/")] = file.read_text(encoding="utf-8", errors="replace")
-        return cls(pack, texts)
+        return cls(pack, pack.reference_texts)
 
 
 class Workshop:

@@ -220,7 +220,7 @@ def _run_reference(pack: TaskPack, trial: Trial, split: Split, python: Path, env
             todo = "Make the smoke split smaller, or the reference faster."
         trial.error(f"the reference did not end within {wall_s:g} s on {split.name}", REFERENCE, todo)
     elif finished.cause is Cause.INFRASTRUCTURE:
-        trial.error(f"the sandbox could not run it: {finished.detail}", REFERENCE, "See `sia-ray doctor`.")
+        trial.error(f"the sandbox could not run it: {finished.detail}", REFERENCE, "See `--sandbox MODE`.")
     elif not finished.ok:
         ended = f"exit {finished.returncode}" if finished.cause is Cause.EXITED else str(finished.cause)
         todo = "Correct what it says; --json has more of its output."

@@ -12,11 +12,13 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sia_ray.agents.target import Target, TargetJob
+from sia_ray.candidate.identity import digest_bytes
 from sia_ray.config import ActorFile, load_actor_text, parse_actor_file
 from sia_ray.errors import ConfigError, NotFoundError
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.runtime.connect import NAMESPACE
 from sia_ray.runtime.scoring import ScoringJob, score
+from sia_ray.task.cache import cache_root
 from sia_ray.task.config import EvaluatorConfig
 from sia_ray.task.find import data_root
 
@@ -46,8 +48,8 @@ def load_actor_files(folder: Path | None = None) -> dict[str, ActorFile]:
 class RemoteTarget:
     """Target as Ray sees it: views arrive as references, fetched only when this node lacks them."""
 
-    def __init__(self, sandbox: str, cache_dir: Path) -> None:
-        self._target = Target(sandbox, cache_dir)
+    def __init__(self, sandbox: str) -> None:
+        self._target = Target(sandbox, cache_root())
 
     def run(self, job: TargetJob, harness: bytes, view: Sequence[Any]) -> tuple[Any, bytes, bytes]:
         done = self._target.run(job, harness, lambda: ray.get(view[0]))
@@ -55,7 +57,7 @@ class RemoteTarget:
 
 
 def _score(job: ScoringJob, outputs: bytes, views: Sequence[Any]) -> Evaluation:
-    return score(job, outputs, lambda index: ray.get(views[index]))
+    return score(job, outputs, lambda index: ray.get(views[index]), cache_dir=cache_root())
 
 
 @cache
@@ -73,23 +75,25 @@ def plain_class(file: ActorFile) -> Any:
     return found
 
 
-def start_actor(file: ActorFile, name: str, epoch: int, *arguments: Any) -> Any:
-    """One actor of a role, owned by whoever calls. Names show in the Ray Dashboard."""
+def start_actor(file: ActorFile, name: str, *arguments: Any) -> Any:
+    """One actor of a role, owned by whoever calls. Names show in the Ray Dashboard and must be new."""
     cls = plain_class(file)
     wrapped: Any = RemoteTarget if cls is Target else cls
-    return _remote(wrapped).options(name=f"{name} (epoch {epoch})", **_ray_options(file)).remote(*arguments)
+    return _remote(wrapped).options(name=name, **_ray_options(file)).remote(*arguments)
 
 
-def start_supervisor(file: ActorFile, name: str, *arguments: Any, detached: bool) -> Any:
-    """The Supervisor of one storage root, on this node; the living one of that name if there is one."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+def start_supervisor(file: ActorFile, storage: str, *arguments: Any, detached: bool) -> Any:
+    """The Supervisor of one storage root of this node; the living one if there is one."""
+    node = ray.get_runtime_context().get_node_id()
+    here = NodeAffinitySchedulingStrategy(node, soft=False)
+    name = f"supervisor {digest_bytes(f'{node} {storage}'.encode())[:8]}"
     options: dict[str, Any] = _ray_options(file)
     if detached:
         options["lifetime"] = "detached"
     return (
         _remote(plain_class(file))
         .options(name=name, namespace=NAMESPACE, get_if_exists=True, scheduling_strategy=here, **options)
-        .remote(*arguments)
+        .remote(storage, *arguments)
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sia_ray.config import read_environment, resolve
+from sia_ray.agents.protocol import load_agent
+from sia_ray.config import read_environment, resolve, unused_variables
+from sia_ray.episode.decide import best_of
 from sia_ray.errors import NotFoundError
 from sia_ray.ledger.query import read_only
 from sia_ray.ledger.schema import GenerationRow, RunRow
@@ -26,26 +29,35 @@ if TYPE_CHECKING:
 
 DEFAULT_STORAGE = "runs"
 
+log = logging.getLogger(__name__)
+
 
 class Run:
-    """A run as it stands in its ledger. Read-only; ask again with ``refresh`` for a later moment."""
+    """A run as it stands in its ledger, at one moment. Read-only; ``refresh`` reads a later one."""
 
-    def __init__(self, storage: Path, number: int) -> None:
+    def __init__(self, storage: Path, row: RunRow, rows: Sequence[GenerationRow], state_digest: str) -> None:
         self.storage = storage
-        self.number = number
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Read the ledger again. Raises NotFoundError when there is no such run."""
-        with read_only(self.storage) as reader:
-            state = reader.state()
-        row = state.get(RunRow, self.number)
-        if row is None:
-            raise NotFoundError(f"There is no run {self.number} in {self.storage}.", "`sia-ray status` lists the runs.")
         self.row = row
-        self.rows = state.rows(GenerationRow, self.number)
-        self.state_digest = state.state_digest(self.number)
-        self.__dict__.pop("generations", None)
+        self.rows = list(rows)
+        self.state_digest = state_digest
+
+    @classmethod
+    def load(cls, storage: Path, number: int) -> Run:
+        """Read run ``number`` off the ledger of ``storage``. Raises NotFoundError when there is none."""
+        with read_only(storage) as reader:
+            state = reader.state()
+        row = state.get(RunRow, number)
+        if row is None:
+            raise NotFoundError(f"There is no run {number} in {storage}.", "`sia-ray status` lists the runs.")
+        return cls(storage, row, state.rows(GenerationRow, number), state.state_digest(number))
+
+    def refresh(self) -> Run:
+        """The same run as its ledger has it now."""
+        return Run.load(self.storage, self.number)
+
+    @property
+    def number(self) -> int:
+        return self.row.run
 
     @property
     def path(self) -> Path:
@@ -58,8 +70,8 @@ class Run:
 
     @property
     def best(self) -> GenerationRow | None:
-        """The generation with the best dev score; None while there is none."""
-        return next((row for row in self.rows if row.generation == self.row.best), None)
+        """The generation with the best dev score so far; None while there is none."""
+        return best_of(self.row, self.rows)
 
     @property
     def holdout(self) -> dict[str, Any] | None:
@@ -104,9 +116,9 @@ class Run:
             "reason": self.row.reason,
             "path": str(self.path),
             "best": best and {"generation": best.generation, "score": best.score, "candidate": best.candidate},
-            "generations": [
-                {k: v for k, v in row.items() if k != "candidate" or v} for row in self.generations.to_pylist()
-            ],
+            "sandbox": self.row.sandbox,
+            "isolated": self.row.sandbox != "none",
+            "generations": self.generations.to_pylist(),
             "holdout": self.holdout,
             "state_digest": self.state_digest,
         }
@@ -151,6 +163,10 @@ def run(
     }
     suggested = {"generations": pack.config.limits.generations}
     spec = resolve(explicit, os.environ, pack=suggested, task=pack.name)
+    harness = {path: data.decode("utf-8", errors="replace") for path, data in pack.reference_harness.items()}
+    load_agent(spec.agent, spec.agent_options).check(pack.reference_texts, harness)
+    for name in unused_variables(os.environ):
+        log.warning("%s is set, but this version asks no model: it has no effect", name)
     show = _progress(progress)
     with _supervised(Path(storage), address, actors_dir) as client:
         number = client.start(spec, parcel(root))
@@ -167,7 +183,7 @@ def resume(
 ) -> Run:
     """Go on with a run that was stopped, and return it when it is over. A finished run is returned as it is."""
     read_environment(os.environ)
-    found = Run(Path(storage), run_number)
+    found = Run.load(Path(storage), run_number)
     if found.status != "running":
         return found
     show = _progress(progress)
@@ -178,8 +194,9 @@ def resume(
 
 def score_holdout(run_number: int, *, storage: str | Path = DEFAULT_STORAGE, address: str | None = None) -> Run:
     """Have first and best candidate of a finished run scored on the holdout, unless that was done."""
-    found = Run(Path(storage), run_number)
-    if found.holdout is not None or "holdout" not in found.row.splits:
+    found = Run.load(Path(storage), run_number)
+    scored = [entry["status"] for entry in found.row.holdout.values()]
+    if (scored and "inconclusive" not in scored) or "holdout" not in found.row.splits or found.status != "done":
         return found
     with _supervised(Path(storage), address, None) as client:
         client.request_holdout(run_number)
@@ -195,7 +212,7 @@ def _supervised(storage: Path, address: str | None, actors_dir: Path | None) -> 
         client = Client(storage.absolute(), connection, files)
         yield client
     finally:
-        if client is not None and connection.owned_cluster:
+        if client is not None:
             client.stop()
         connection.close()
 
@@ -207,7 +224,7 @@ def _follow(client: Client, number: int, show: Progress) -> Run:
             show.update(snapshot)
     finally:
         show.end()
-    return Run(client.storage, number)
+    return Run(client.storage, snapshot.run, snapshot.generations, snapshot.state_digest)
 
 
 def _progress(wanted: bool | Progress) -> Progress:

@@ -11,9 +11,8 @@ from typing import Any
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError
 
-from sia_ray.candidate.identity import digest_bytes
 from sia_ray.config import ActorFile, RunSpec
-from sia_ray.errors import InfrastructureError, SiaRayError
+from sia_ray.errors import InfrastructureError, LedgerError, LedgerLocked, SiaRayError
 from sia_ray.ledger.schema import RunStatus
 from sia_ray.runtime.actors import start_supervisor
 from sia_ray.runtime.connect import Connection, session_name
@@ -27,20 +26,31 @@ PREPARATION_S = 1800.0
 
 
 class Client:
-    """A Supervisor of ``storage``, started when there is none. It outlives the driver on a cluster that is not ours."""
+    """A Supervisor of ``storage``, started when there is none. On a cluster that is not ours it outlives the driver."""
 
     def __init__(self, storage: Path, connection: Connection, files: dict[str, ActorFile]) -> None:
         self.storage = storage
         self._files = files
         self._detached = not connection.owned_cluster
         self.actor = self._start_actor()
-        self._call("hello")
+        try:
+            self._call("hello")
+        except LedgerLocked:
+            self._end_actor()
+            raise
+        except LedgerError:
+            # One that stopped (a full disk, say) holds its name and nothing else: a fresh one takes over.
+            self._end_actor()
+            self.actor = self._start_actor()
+            self._call("hello")
 
     def _start_actor(self) -> Any:
-        name = f"supervisor {digest_bytes(str(self.storage).encode())[:8]}"
         return start_supervisor(
-            self._files["supervisor"], name, str(self.storage), session_name(), self._files, detached=self._detached
+            self._files["supervisor"], str(self.storage), session_name(), self._files, detached=self._detached
         )
+
+    def _end_actor(self) -> None:
+        ray.kill(self.actor, no_restart=True)
 
     def start(self, spec: RunSpec, parcel: Parcel) -> int:
         number: int = self._once("start", spec, parcel)
@@ -64,10 +74,10 @@ class Client:
                 return
 
     def stop(self) -> None:
-        """Have the Supervisor let go of the ledger, then end it."""
+        """Have the Supervisor let go of the ledger and end it, unless another run is under way."""
         with suppress(ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError):
-            ray.get(self.actor.stop.remote(), timeout=15)
-        ray.kill(self.actor, no_restart=True)
+            if ray.get(self.actor.stop.remote(), timeout=15):
+                self._end_actor()
 
     def _once(self, method: str, *arguments: Any) -> Any:
         """A call that must not be repeated blindly."""
@@ -75,9 +85,9 @@ class Client:
             return ray.get(getattr(self.actor, method).remote(*arguments), timeout=PREPARATION_S)
         except RayTaskError as error:
             raise _cause(error) from None
-        except (ActorDiedError, ActorUnavailableError) as error:
+        except (ActorDiedError, ActorUnavailableError, GetTimeoutError) as error:
             raise InfrastructureError(
-                f"The Supervisor died while it was asked to {method}: {error}.",
+                f"The Supervisor was lost while it was asked to {method}: {error}.",
                 "`sia-ray status` shows whether the run began; `sia-ray resume RUN` goes on with it.",
             ) from None
 
@@ -89,7 +99,7 @@ class Client:
                 return ray.get(getattr(self.actor, method).remote(*arguments), timeout=PREPARATION_S)
             except RayTaskError as error:
                 raise _cause(error) from None
-            except (ActorDiedError, ActorUnavailableError) as error:
+            except (ActorDiedError, ActorUnavailableError, GetTimeoutError) as error:
                 if time.monotonic() > deadline:
                     raise InfrastructureError(
                         f"The Supervisor does not come back: {error}.", "`sia-ray resume RUN` goes on with the run."

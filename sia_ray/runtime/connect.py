@@ -9,7 +9,7 @@ from typing import Any
 
 import ray
 
-from sia_ray.errors import InfrastructureError
+from sia_ray.errors import InfrastructureError, UsageError
 
 NAMESPACE = "sia-ray"
 OBJECT_STORE_BYTES = 512 * 2**20
@@ -41,16 +41,18 @@ def connect(address: str | None = None, *, num_cpus: int | None = None) -> Conne
     ``"local"`` starts a Ray of its own and never joins a running cluster, even with RAY_ADDRESS set. An address joins
     that cluster. Without one: the Ray that this process already uses, else RAY_ADDRESS, else ``"local"``.
 
-    Raises InfrastructureError when there is no cluster at the address.
+    Raises InfrastructureError when there is no cluster at the address, UsageError for one that cannot be used.
     """
+    if (address or os.environ.get("RAY_ADDRESS", "")).startswith("ray://") and address != "local":
+        hint = "Submit the run with `ray job submit`, or give the address of the cluster's head (host:port)."
+        raise UsageError("A run cannot be driven through Ray Client (ray://).", hint)
     if address is None and ray.is_initialized():
         return Connection(opened=False, owned_cluster=_is_local())
     if address is None:
         address = "auto" if os.environ.get("RAY_ADDRESS") else "local"
     if ray.is_initialized():
-        raise InfrastructureError(
-            "This process is connected to a Ray already.", "Call connect() without an address, or ray.shutdown() first."
-        )
+        hint = "Call connect() without an address, or ray.shutdown() first."
+        raise UsageError("This process is connected to a Ray already.", hint)
     if address == "local":
         ray.init(
             address="local",

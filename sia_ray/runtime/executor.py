@@ -6,9 +6,12 @@ flight is watched by one thread of its own, so a slow one holds up nothing.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import queue
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,27 +19,29 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import GetTimeoutError
 
 from sia_ray.agents.protocol import Brief, Reply
 from sia_ray.agents.target import TargetJob, TargetRun
 from sia_ray.candidate.store import BlobStore
 from sia_ray.candidate.views import pack_view, view_digest
 from sia_ray.episode.work import Done, Fault, Kind, Order
-from sia_ray.errors import SiaRayError
+from sia_ray.errors import InfrastructureError, UsageError
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.evaluation.results import Status
 from sia_ray.runtime.actors import ActorFiles, evaluator_task, start_actor
 from sia_ray.runtime.prepare import Ready
 from sia_ray.runtime.scoring import ScoringJob
 from sia_ray.sandbox.policy import Limits
-from sia_ray.task.pack import TaskPack
 
 log = logging.getLogger(__name__)
 
 IN_FLIGHT = 64
-SCHEDULING_S = 600.0
-"""How long an order may wait for its resources beyond its own limits, seconds."""
+SCHEDULING_S = 6 * 3600.0
+"""How long an order may wait for its resources beyond its own limits, seconds: Ray reports what is lost, this is the
+last resort."""
+BACKOFF_S = (0.0, 0.2, 1.0, 5.0)
+"""Pause before a fault is reported, by how often the order was tried before, seconds."""
 
 
 class Pool:
@@ -88,7 +93,7 @@ class View(NamedTuple):
 
 
 class RayExecutor:
-    """``deliver`` takes outcomes (from any thread); ``epoch`` keeps actor names of successive Supervisors apart."""
+    """``deliver`` takes outcomes, from any thread."""
 
     def __init__(
         self, *, blobs: BlobStore, files: ActorFiles, cache_dir: Path, deliver: Callable[[Done | Fault], None]
@@ -97,10 +102,13 @@ class RayExecutor:
         self.files = files
         self.cache_dir = cache_dir
         self.deliver = deliver
-        self.epoch = 0
+        self.origin = ""
+        """Storage root and epoch, in a few letters: keeps names of actors apart."""
+        self._names = itertools.count(1)
         self._ready: dict[int, Ready] = {}
         self._pools: dict[int, Pools] = {}
-        self._views: dict[Path, View] = {}
+        self._views: dict[int, dict[Path, View]] = {}
+        self._tried: Counter[str] = Counter()
         self._outputs: dict[str, Any] = {}
         self._watchers = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="order")
 
@@ -115,17 +123,16 @@ class RayExecutor:
             file = self.files[role]
 
             def start(slot: int) -> Any:
-                name = f"{role} {slot} · run {run} {task}" if size > 1 else f"{role} · run {run} {task}"
-                return start_actor(file, name, self.epoch, *arguments)
+                title = f"{role} {slot}" if size > 1 else role
+                name = f"{title} · run {run} {task} · {self.origin}.{next(self._names)}"
+                return start_actor(file, name, *arguments)
 
             return Pool(start, size)
 
         pools = Pools(
             meta=pool("meta", 1, spec.agent, spec.agent_options),
             feedback=pool("feedback", 1, spec.agent, spec.agent_options),
-            target=pool(
-                "target", min(spec.lookahead, self.files["target"].ray.replicas), ready.sandbox, self.cache_dir
-            ),
+            target=pool("target", min(spec.lookahead, self.files["target"].ray.replicas), ready.sandbox),
         )
         pools.meta.warm()
         pools.target.warm()
@@ -134,6 +141,7 @@ class RayExecutor:
     def remove_run(self, run: int) -> None:
         """Let the actors of a run go."""
         self._ready.pop(run, None)
+        self._views.pop(run, None)
         for pool in self._pools.pop(run, ()):
             pool.close()
 
@@ -150,14 +158,15 @@ class RayExecutor:
                     outcome = self._run(order)
                 case Kind.EVALUATE:
                     outcome = self._evaluate(order)
-        except (RayError, SiaRayError, OSError, KeyError) as error:
-            log.warning("%s of generation %d: %s", order.kind, order.generation, error)
-            self.deliver(Fault(order.key, f"{type(error).__name__}: {_first_line(error)}"))
-            return
         except Exception as error:
-            log.exception("%s of generation %d", order.kind, order.generation)
-            self.deliver(Fault(order.key, f"{type(error).__name__}: {_first_line(error)}"))
+            cause = getattr(error, "cause", None) or error
+            log.warning("%s of generation %d: %s", order.kind, order.generation, error)
+            time.sleep(BACKOFF_S[min(self._tried[order.key], len(BACKOFF_S) - 1)])
+            self._tried[order.key] += 1
+            reason = f"{type(cause).__name__}: {_first_line(cause)}"
+            self.deliver(Fault(order.key, reason, final=isinstance(cause, UsageError)))
             return
+        self._tried.pop(order.key, None)
         self.deliver(outcome)
 
     def _propose(self, order: Order, brief: Brief) -> Done:
@@ -175,13 +184,13 @@ class RayExecutor:
         ready, pools = self._ready[order.run], self._pools[order.run]
         target = ready.pack.config.target
         limits = Limits(wall_s=target.wall_s, memory_mb=target.memory_mb, cpus=target.cpus)
-        view = self._view(ready.splits[order.split].public)
+        view = self._view(order.run, ready.splits[order.split].public)
         job = TargetJob(view.digest, ready.pack.requirements, limits, target.network)
         harness = self.blobs.get(order.inputs[0])
         label = f"run gen {order.generation} on {order.split}"
         with pools.target.lease() as actor:
             meta, outputs, words = actor.run.options(num_returns=3, name=label).remote(job, harness, [view.ref])
-            outcome, cost = ray.get(meta, timeout=limits.wall_s + SCHEDULING_S)
+            outcome, cost = self._wait(meta, limits.wall_s, lambda: ray.kill(actor, no_restart=False))
         run = TargetRun(outcome, cost, ray.get(outputs), ray.get(words))
         digest = self.blobs.put(run.outputs)
         if run.outcome["ok"]:
@@ -192,9 +201,11 @@ class RayExecutor:
         ready = self._ready[order.run]
         pack, split = ready.pack, ready.splits[order.split]
         wanted = pack.config.evaluator
-        limits = Limits(wall_s=wanted.wall_s, memory_mb=wanted.memory_mb)
-        view = self._view(split.root)
-        reference = self._view(_reference_folder(pack)) if pack.items is not None and order.split != "smoke" else None
+        limits = Limits(wall_s=wanted.wall_s, memory_mb=wanted.memory_mb, cpus=max(1, round(wanted.num_cpus)))
+        view = self._view(order.run, split.root)
+        reference = None
+        if pack.items is not None and order.split != "smoke":
+            reference = self._view(order.run, pack.items.parent)
         job = ScoringJob(
             view=view.digest,
             reference=reference.digest if reference else None,
@@ -202,32 +213,38 @@ class RayExecutor:
             requirements=pack.requirements,
             limits=limits,
             sandbox=ready.sandbox,
-            cache_dir=self.cache_dir,
         )
         outputs = self._outputs.pop(order.inputs[0], None) or ray.put(self.blobs.get(order.inputs[0]))
         task = evaluator_task(wanted, name=f"evaluate {pack.name} gen {order.generation} on {order.split}")
         refs = [view.ref] + ([reference.ref] if reference else [])
-        evaluation: Evaluation = ray.get(task.remote(job, outputs, refs), timeout=limits.wall_s * 2 + SCHEDULING_S)
+        ref = task.remote(job, outputs, refs)
+        evaluation: Evaluation = self._wait(ref, limits.wall_s * 2, lambda: ray.cancel(ref, force=True))
         if evaluation.status is Status.INFRASTRUCTURE:
-            return_fault = evaluation.reason or "the evaluator's sandbox failed"
-            raise SiaRayError(return_fault)
+            raise InfrastructureError(evaluation.reason or "The evaluator's sandbox failed.")
         stored = self.blobs.put(evaluation.model_dump_json().encode())
-        outcome = {"status": evaluation.status.value, "score": evaluation.score, "n": len(evaluation.items) or None}
+        items = len(evaluation.items) or split.n_hint
+        outcome = {"status": evaluation.status.value, "score": evaluation.score, "n": items}
         return Done(
             order.key,
             outcome,
             {"evaluation": stored, "wall_s": round(evaluation.wall_s, 4), "detail": evaluation.reason},
         )
 
-    def _view(self, folder: Path) -> View:
-        """The folder in the object store, put there once."""
-        if folder not in self._views:
-            self._views[folder] = View(view_digest(folder), ray.put(pack_view(folder)))
-        return self._views[folder]
+    @staticmethod
+    def _wait(ref: Any, own_s: float, give_up: Callable[[], Any]) -> Any:
+        """The result; when it does not come, whatever still works on it is ended before anybody tries again."""
+        try:
+            return ray.get(ref, timeout=own_s + SCHEDULING_S)
+        except GetTimeoutError:
+            give_up()
+            raise
 
-
-def _reference_folder(pack: TaskPack) -> Path:
-    return pack.root / "reference"
+    def _view(self, run: int, folder: Path) -> View:
+        """The folder in the object store, put there once a run."""
+        views = self._views.setdefault(run, {})
+        if folder not in views:
+            views[folder] = View(view_digest(folder), ray.put(pack_view(folder)))
+        return views[folder]
 
 
 def _first_line(error: BaseException) -> str:

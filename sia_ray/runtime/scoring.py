@@ -24,16 +24,15 @@ class ScoringJob(NamedTuple):
     requirements: bytes | None
     limits: Limits
     sandbox: str
-    cache_dir: Path
 
 
-def score(job: ScoringJob, outputs: bytes, fetch: Callable[[int], bytes]) -> Evaluation:
+def score(job: ScoringJob, outputs: bytes, fetch: Callable[[int], bytes], *, cache_dir: Path) -> Evaluation:
     """Score bundled ``outputs``; ``fetch(i)`` gives the i-th view (0 the split, 1 the pack's reference folder)."""
-    environment = ensure_environment(job.requirements, cache_dir=job.cache_dir)
-    split = ensure_view(job.view, lambda: fetch(0), cache_dir=job.cache_dir)
+    environment = ensure_environment(job.requirements, cache_dir=cache_dir)
+    split = ensure_view(job.view, lambda: fetch(0), cache_dir=cache_dir)
     reference = None
     if job.reference is not None:
-        reference = ensure_view(job.reference, lambda: fetch(1), cache_dir=job.cache_dir)
+        reference = ensure_view(job.reference, lambda: fetch(1), cache_dir=cache_dir)
     return evaluate(
         select(job.sandbox),
         split_dir=split,

@@ -7,17 +7,20 @@ again (which fences whatever was left of its predecessor) and goes on with the r
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from sia_ray.candidate.identity import digest_bytes, digest_value
 from sia_ray.candidate.store import BlobStore
 from sia_ray.clock import SystemClock
-from sia_ray.config import ActorFile, RunSpec
+from sia_ray.config import ActorFile, RunSpec, SupervisorPolicy, parse
 from sia_ray.episode.loop import Loop
 from sia_ray.episode.workshop import Subject, Workshop
-from sia_ray.errors import InfrastructureError, LedgerError, NotFoundError, SiaRayError, UsageError
-from sia_ray.ledger.events import HoldoutRequested, RunEnded, RunResumed, RunStarted
+from sia_ray.errors import InfrastructureError, LedgerError, NotFoundError, UsageError
+from sia_ray.ledger.events import HoldoutRequested, RunResumed, RunStarted
 from sia_ray.ledger.schema import GenerationRow, RunRow, RunStatus
 from sia_ray.runtime.executor import RayExecutor
 from sia_ray.runtime.prepare import Parcel, Ready, make_ready, unpack_parcel
@@ -26,12 +29,19 @@ from sia_ray.task.cache import cache_root
 T = TypeVar("T")
 
 
+log = logging.getLogger(__name__)
+
+FOLLOWERS = 64
+"""Followers that may wait for news at once."""
+
+
 class Snapshot(NamedTuple):
-    """What a follower sees: ``seq`` to ask from next time, the run and its generations so far."""
+    """What a follower sees: ``seq`` to ask from next time, the run and its generations so far, their digest."""
 
     seq: int
     run: RunRow
     generations: tuple[GenerationRow, ...]
+    state_digest: str
 
 
 class Supervisor:
@@ -45,40 +55,52 @@ class Supervisor:
         self.executor = RayExecutor(
             blobs=self.blobs, files=files, cache_dir=cache_root(), deliver=lambda outcome: self.loop.deliver(outcome)
         )
-        policy = files["supervisor"].policy
+        self.files = files
+        self.trouble: dict[int, str] = {}
+        """Runs of this session that could not be taken up again, and why."""
+        self._waiting = ThreadPoolExecutor(FOLLOWERS, thread_name_prefix="follower")
+        policy = parse(SupervisorPolicy, files["supervisor"].policy, where="actors/supervisor.md: policy")
         self.loop = Loop(
             root,
             executor=self.executor,
             workshop=self.workshop,
             clock=SystemClock(),
-            max_tries=int(policy.get("max_tries", 3)),
+            max_tries=policy.max_tries,
         )
         self.thread = threading.Thread(target=self.loop.run, name="loop", daemon=True)
         self.thread.start()
-        self.thread_of_restart = threading.Thread(target=self._continue_session, name="restart", daemon=True)
-        self.thread_of_restart.start()
+        threading.Thread(target=self._continue_session, name="restart", daemon=True).start()
 
     def _continue_session(self) -> None:
         """Drive again what this session was driving when a predecessor died."""
         try:
-            self.executor.epoch = self.loop.ready.result()
+            epoch = self.loop.ready.result()
+            self.executor.origin = f"{digest_bytes(str(self.loop.storage).encode())[:4]}.{epoch}"
             rows = self.loop.call(lambda: self.loop.state.rows(RunRow)).result()
-        except SiaRayError:
+        except Exception:
+            log.exception("the Supervisor cannot begin")
             return
         for row in rows:
             if row.status is RunStatus.RUNNING and row.session == self.session:
                 try:
                     self._attach(row)
-                except SiaRayError as error:
-                    self._fail(row.run, f"the run cannot go on: {error}")
+                except Exception as error:
+                    log.exception("run %d cannot be taken up again", row.run)
+                    self.trouble[row.run] = str(error)
 
     async def hello(self) -> int:
-        """The epoch. Raises LedgerLocked when another live Supervisor owns the storage root."""
-        return await asyncio.wrap_future(self.loop.ready)
+        """The epoch. Raises LedgerLocked when another live Supervisor owns the storage root, LedgerError when this
+        one has stopped.
+        """
+        epoch = await asyncio.wrap_future(self.loop.ready)
+        if not self.thread.is_alive():
+            why = self.loop.error or "it was asked to"
+            raise LedgerError(f"The Supervisor stopped: {why}.", "`sia-ray resume RUN` goes on with a run.")
+        return epoch
 
     async def start(self, spec: RunSpec, parcel: Parcel) -> int:
         """Accept a run; its number, once that is on disk. Raises what a person must mend before any work."""
-        self.executor.epoch = await self.hello()
+        await self.hello()
         return await asyncio.to_thread(self._start, spec, parcel)
 
     async def resume(self, run: int) -> None:
@@ -92,7 +114,9 @@ class Supervisor:
         row = await self._on_loop(lambda: self.loop.state.get(RunRow, run))
         if row is None:
             raise NotFoundError(f"There is no run {run} here.", "`sia-ray status` lists the runs.")
-        if row.holdout:
+        if row.status is RunStatus.RUNNING or (
+            row.holdout and all(entry["status"] != "inconclusive" for entry in row.holdout.values())
+        ):
             return
         ready = await asyncio.to_thread(self._make_ready, row)
 
@@ -105,14 +129,20 @@ class Supervisor:
     async def watch(self, run: int, after: int, wait_s: float = 1.0) -> Snapshot:
         """The run as it stands; waits up to ``wait_s`` for news after ``after``. Raises when the loop has stopped."""
         await self.hello()
-        await asyncio.to_thread(self._wait_for_news, after, wait_s)
+        await asyncio.get_running_loop().run_in_executor(self._waiting, self._wait_for_news, after, wait_s)
+        if run in self.trouble:
+            hint = "Mend the cause, then `sia-ray resume RUN`."
+            raise InfrastructureError(f"Run {run} cannot be taken up again: {self.trouble[run]}.", hint)
         snapshot: Snapshot = await self._on_loop(lambda: self._snapshot(run))
         return snapshot
 
-    async def stop(self) -> None:
-        """Let go of the ledger; what is under way is handed out again by whoever resumes."""
+    async def stop(self) -> bool:
+        """Let go of the ledger, unless a run is under way: then False."""
+        if self.thread.is_alive() and await self._on_loop(lambda: bool(self.loop.active)):
+            return False
         self.loop.stop()
         await asyncio.to_thread(self.thread.join, 10.0)
+        return True
 
     def _start(self, spec: RunSpec, parcel: Parcel) -> int:
         root = unpack_parcel(parcel, cache_dir=self.executor.cache_dir)
@@ -121,7 +151,12 @@ class Supervisor:
 
         def begin() -> int:
             number = self._number(spec.run_id)
-            facts = {"parcel": stored, "parcel_name": parcel.name, "parcel_digest": parcel.digest}
+            facts = {
+                "parcel": stored,
+                "parcel_name": parcel.name,
+                "parcel_digest": parcel.digest,
+                "actors": {role: digest_value(file.model_dump(mode="json")) for role, file in self.files.items()},
+            }
             event = _run_started(number, ready, facts, self.session, self.loop.clock.now())
             self._register(number, ready)
             self.loop.commit([event])
@@ -180,23 +215,16 @@ class Supervisor:
             )
         return ready
 
-    def _fail(self, run: int, reason: str) -> None:
-        ended = RunEnded(run=run, status=RunStatus.FAILED, reason=reason, at=self.loop.clock.now())
-        self.loop.call(lambda: self.loop.commit([ended])).result()
-
     def _snapshot(self, run: int) -> Snapshot:
         row = self.loop.state.get(RunRow, run)
         if row is None:
             raise NotFoundError(f"There is no run {run} here.", "`sia-ray status` lists the runs.")
-        return Snapshot(self.loop.ledger.seq, row, tuple(self.loop.state.rows(GenerationRow, run)))
+        digest = "" if row.status is RunStatus.RUNNING else self.loop.state.state_digest(run)
+        return Snapshot(self.loop.seq, row, tuple(self.loop.state.rows(GenerationRow, run)), digest)
 
     def _wait_for_news(self, after: int, wait_s: float) -> None:
         with self.loop.changed:
-            self.loop.changed.wait_for(lambda: self.loop.seq > after or self.loop.error is not None, timeout=wait_s)
-        if self.loop.error is not None:
-            raise LedgerError(
-                f"The Supervisor stopped: {self.loop.error}", "Mend the cause, then `sia-ray resume RUN`."
-            )
+            self.loop.changed.wait_for(lambda: self.loop.seq > after or not self.thread.is_alive(), timeout=wait_s)
 
     async def _on_loop(self, action: Any) -> Any:
         return await asyncio.wrap_future(self.loop.call(action))

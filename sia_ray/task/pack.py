@@ -78,6 +78,15 @@ class TaskPack:
         return files if self.requirements is None else {**files, "requirements.txt": self.requirements}
 
     @property
+    def reference_texts(self) -> dict[str, str]:
+        """The files of ``reference/`` by path below it, as text; fetched ones once they are there."""
+        files = dict(walk(self.root / "reference")) if (self.root / "reference").is_dir() else {}
+        if self.data_dir is not None:
+            fetched = (path for path in self._fetched if path.startswith("reference/"))
+            files |= {path.removeprefix("reference/"): self.data_dir / path for path in fetched}
+        return {path: file.read_text(encoding="utf-8", errors="replace") for path, file in files.items()}
+
+    @property
     def evaluator(self) -> str | None:
         """Where the evaluator stands in the task folder, or None."""
         return next((path for path in EVALUATORS if self.has(path)), None)
