@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from sia_ray.clock import FakeClock
 from sia_ray.episode.loop import Loop
 from sia_ray.episode.work import Done, Fault, Kind, Order
 from sia_ray.episode.workshop import Subject, Workshop
+from sia_ray.errors import LedgerError
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.evaluation.items import Item
 from sia_ray.evaluation.results import Status
 from sia_ray.ledger.database import Database
-from sia_ray.ledger.events import RunStarted
-from sia_ray.ledger.schema import GenerationRow, RunRow, State, WorkRow
+from sia_ray.ledger.events import HoldoutRequested, RunStarted
+from sia_ray.ledger.schema import AttemptRow, EpisodeRow, GenerationRow, RunRow, State, WorkRow
 from sia_ray.ledger.verify import verify
+from sia_ray.levers.decision import Lever
 from sia_ray.task.pack import load_pack
 
 SPLITS = ("dev", "smoke", "holdout")
@@ -43,6 +46,10 @@ class World:
         self.search = Search({})
         self.faulty = faulty or {}
         self.broken: Callable[[str, str], bool] = lambda text, split: False
+        self.lost: Callable[[Order], bool] = lambda order: False
+        self.answers: dict[int, bytes] = {}
+        self.odd_items = False
+        self.stop_at = 0
         self.waiting: list[tuple[Order, Any]] = []
         self.carried_out: list[Order] = []
         self.briefs: dict[int, Brief] = {}
@@ -54,6 +61,8 @@ class World:
     def remove_run(self, run: int) -> None: ...
 
     def outcome(self, order: Order, payload: Any) -> Done | Fault:
+        if self.lost(order):
+            return Fault(order.key, "node lost")
         if self.failed.get(order.key, 0) < self.faulty.get(order.kind, 0):
             self.failed[order.key] = self.failed.get(order.key, 0) + 1
             return Fault(order.key, "node lost")
@@ -61,7 +70,12 @@ class World:
         if order.kind is Kind.PROPOSE:
             self.briefs[order.generation] = payload
             reply = self.search.first(payload) if order.generation == 1 else self.search.next(payload)
-            return Done(order.key, {}, {"reply": self.blobs.put(reply.model_dump_json().encode())})
+            if order.generation == self.stop_at:
+                reply = reply.model_copy(
+                    update={"decision": reply.decision.model_copy(update={"lever": Lever.STOP, "answer": ""})}
+                )
+            answer = self.answers.get(order.run, reply.model_dump_json().encode())
+            return Done(order.key, {}, {"reply": self.blobs.put(answer)})
         if order.kind is Kind.RUN:
             text = unpack(self.blobs.get(order.inputs[0]))["target_agent.py"].decode()
             ok = not self.broken(text, order.split)
@@ -74,7 +88,7 @@ class World:
             status=Status.PASSED,
             score=score,
             values={"accuracy": score},
-            items=tuple(Item(str(i), float(i < score * 100)) for i in range(100)),
+            items=tuple(Item(f"{text if self.odd_items else ''}{i}", float(i < score * 100)) for i in range(100)),
         )
         stored = self.blobs.put(evaluation.model_dump_json().encode())
         return Done(order.key, {"status": "passed", "score": score, "n": 100}, {"evaluation": stored})
@@ -98,9 +112,9 @@ class Lab:
         self.loop.active.add(1)
         self.world.waiting.clear()
 
-    def begin(self, *, generations: int = 5, lookahead: int = 2, seed: int = 0) -> None:
+    def begin(self, *, generations: int = 5, lookahead: int = 2, seed: int = 0, run: int = 1) -> None:
         started = RunStarted(
-            run=1,
+            run=run,
             task="tiny",
             spec={},
             seed=seed,
@@ -196,9 +210,13 @@ def test_a_proposal_sees_outcomes_up_to_its_lookahead_and_no_further(lab: Any) -
 def test_identical_work_is_done_once(lab: Any) -> None:
     one = lab()
     one.begin(generations=12)
+    one.workshop.subjects[2] = one.workshop.subjects[1]
+    one.begin(generations=12, run=2)
+    one.loop.active.add(2)
     one.finish()
-    keys = [order.key for order in one.world.carried_out]
-    assert len(keys) == len(set(keys))
+    work = [(o.kind, o.candidate, o.split) for o in one.world.carried_out if o.kind is not Kind.PROPOSE]
+    assert len(work) == len(set(work))
+    assert [row.candidate for row in one.state.rows(GenerationRow, 2)] == [row.candidate for row in one.generations]
 
 
 def test_nothing_but_the_end_touches_the_holdout(lab: Any) -> None:
@@ -248,6 +266,76 @@ def test_a_machine_that_always_fails_makes_no_score(lab: Any) -> None:
     assert one.run.status == "failed"
     assert one.generations[0].status == "inconclusive"
     assert all(row.score is None for row in one.generations)
+
+
+def test_what_the_machine_failed_is_not_told_as_a_failure(lab: Any) -> None:
+    one = lab()
+    one.begin(generations=6, lookahead=1)
+    one.world.lost = lambda order: order.generation == 3 and order.kind is Kind.RUN
+    one.finish()
+    assert one.generations[2].status == "inconclusive"
+    assert one.run.status == "done"
+    assert {seen.generation for seen in one.world.briefs[5].seen} == {1, 2, 4}
+    assert one.state.one(EpisodeRow, 1, 3).released == "terminal"
+    assert one.state.one(AttemptRow, 1, 3, 1).passed is None
+
+
+def test_a_holdout_that_the_machine_failed_can_be_asked_for_again(lab: Any) -> None:
+    one = lab()
+    one.begin(generations=2)
+    one.world.lost = lambda order: order.split == "holdout"
+    one.finish()
+    assert {entry["status"] for entry in one.run.holdout.values()} == {"inconclusive"}
+    one.world.lost = lambda order: False
+    one.loop.active.add(1)
+    one.loop.commit([HoldoutRequested(run=1)])
+    one.finish()
+    assert {entry["status"] for entry in one.run.holdout.values()} == {"passed"}
+
+
+def test_a_defect_of_one_run_ends_that_run_and_no_other(lab: Any) -> None:
+    one = lab()
+    one.begin(generations=3)
+    one.workshop.subjects[2] = one.workshop.subjects[1]
+    one.begin(generations=3, run=2)
+    one.loop.active.add(2)
+    one.world.answers[2] = b"this is no reply"
+    one.finish()
+    assert one.state.one(RunRow, 2).status == "failed"
+    assert "cannot go on" in one.state.one(RunRow, 2).reason
+    assert one.run.status == "done"
+
+
+def test_items_that_differ_between_candidates_are_said_and_end_nothing(lab: Any) -> None:
+    one = lab()
+    one.begin(generations=3)
+    one.world.odd_items = True
+    one.finish()
+    assert one.run.status == "done"
+    assert "refused" in one.generations[1].comparison
+
+
+def test_the_stop_lever_ends_the_run_early(lab: Any) -> None:
+    one = lab()
+    one.begin(generations=9)
+    one.world.stop_at = 4
+    one.finish()
+    assert [row.status for row in one.generations] == ["passed"] * 3 + ["skipped"]
+    assert one.run.status == "done"
+
+
+def test_whoever_asks_a_loop_that_ended_is_told_at_once(tmp_path: Path, tiny: str) -> None:
+    blobs = BlobStore(tmp_path / "blobs")
+    loop = Loop(tmp_path, executor=World(blobs), workshop=Workshop(blobs, tmp_path), clock=FakeClock())
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    assert loop.call(lambda: 6 * 7).result(10) == 42
+    with pytest.raises(ZeroDivisionError):
+        loop.call(lambda: 1 // 0).result(10)
+    loop.stop()
+    thread.join(10)
+    with pytest.raises(LedgerError, match="stopped"):
+        loop.call(lambda: 0).result(10)
 
 
 def test_a_late_duplicate_is_dropped(lab: Any) -> None:

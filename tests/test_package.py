@@ -121,6 +121,7 @@ def test_an_unknown_key_of_an_actor_file_is_an_error_with_a_suggestion() -> None
         (("run", "lawbnch"), 3, "Did you mean 'lawbench'"),
         (("run",), 2, "Say which task"),
         (("run", "lawbench", "--sandbox", "bubblewarp"), 2, "Did you mean 'bubblewrap'"),
+        (("run", "lawbench", "--agent", "serach"), 2, "Did you mean 'search'"),
         (("status", "--storage", "nowhere"), 3, "There is no ledger"),
         (("show", "9", "--storage", "nowhere"), 3, "There is no ledger"),
         (("results", "nowhere.json"), 3, "cannot be read"),

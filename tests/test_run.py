@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,24 @@ def test_the_holdout_can_be_left_out_and_asked_for_later(tiny: str, tmp_path: Pa
     scored = sia_ray.score_holdout(run.number, storage=tmp_path)
     assert scored.status == "done"
     assert scored.holdout is not None and scored.holdout["n"] == 50
+
+
+def test_two_storage_roots_share_a_ray(tiny: str, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as both:
+        runs = [both.submit(sia_ray.run, tiny, generations=2, storage=tmp_path / name, progress=False) for name in "ab"]
+    first, second = (run.result() for run in runs)
+    assert first.state_digest == second.state_digest
+
+
+def test_two_runs_share_a_supervisor(tiny: str, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as both:
+        runs = [
+            both.submit(sia_ray.run, tiny, generations=2, seed=seed, storage=tmp_path, progress=False)
+            for seed in (1, 2)
+        ]
+    assert sorted(run.result().number for run in runs) == [1, 2]
+    assert {run.result().status for run in runs} == {"done"}
+    assert verify(tmp_path).ok
 
 
 def test_the_run_tree_has_sia_s_names(undisturbed: Run) -> None:

@@ -1,6 +1,6 @@
 """The ``sia-ray`` command. Results go to stdout, messages to stderr; heavy modules load only when a command needs them.
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused by the Governor, 5 infrastructure, 130 interrupted.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 5 infrastructure, 130 interrupted.
 """
 
 from __future__ import annotations

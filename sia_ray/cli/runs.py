@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -194,19 +195,21 @@ def _finish(finished: Run, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(finished.as_dict(), ensure_ascii=False))
     else:
-        _print_table(finished)
+        _print_table(finished, shown_live=sys.stderr.isatty() and sys.stdout.isatty())
     if finished.status != "done":
         raise typer.Exit(1)
 
 
-def _print_table(found: Run) -> None:
+def _print_table(found: Run, *, shown_live: bool = False) -> None:
+    """The generations as a table (unless the live one stands on the same terminal), then best and holdout."""
     from rich.console import Console
 
     from sia_ray.runtime.progress import settings, table
 
     console = Console(highlight=False, soft_wrap=False)
-    console.print(settings(found.row), soft_wrap=True)
-    console.print(table(found.row, tuple(found.rows)))
+    if not shown_live:
+        console.print(settings(found.row), soft_wrap=True)
+        console.print(table(found.row, tuple(found.rows)))
     if found.row.reason:
         console.print(f"{found.status}: {found.row.reason}", soft_wrap=True)
     best, holdout = found.best, found.holdout

@@ -125,14 +125,8 @@ def table(run: RunRow, generations: tuple[GenerationRow, ...]) -> Any:
     from rich.table import Table as RichTable
 
     shown = RichTable(title=f"run {run.run} · {run.task} · dev {run.metric or 'score'}", title_justify="left")
-    for name, justify in (
-        ("gen", "right"),
-        ("base", "right"),
-        ("score", "right"),
-        ("vs base", "right"),
-        ("s", "right"),
-    ):
-        shown.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
+    for name in ("gen", "base", "score", "vs base", "s"):
+        shown.add_column(name, justify="right", no_wrap=True)
     shown.add_column("what", overflow="fold")
     best = best_of(run, list(generations))
     for row in generations:
@@ -143,7 +137,7 @@ def table(run: RunRow, generations: tuple[GenerationRow, ...]) -> Any:
             _number(row.score) if row.score is not None else row.status.value,
             "" if gain is None else f"{gain:+.4f}",
             "" if row.seconds is None else f"{row.seconds:.1f}",
-            escape("; ".join(row.changes) or row.reason or ("the reference" if row.generation == 1 else "")),
+            escape(row.reason or "; ".join(row.changes) or ("the reference" if row.generation == 1 else "")),
             style="bold green" if best is not None and row.generation == best.generation else "",
         )
     return shown
