@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 SEED = 0
 HEAD_CHARS = 4000
 NGRAM_MAX = 3
-MIN_DF = 2
+MIN_DF = 3
 MAX_SHARE = 1.0
 IDF_POWER = 1.0
 BM25_K1 = 1.2
@@ -32,6 +32,7 @@ SMOOTHING = 0.1
 NEIGHBOURS = 10
 RIDGE = 0.2
 SVC_C = 1.0
+SVC_FEATURES = 50000
 BALANCE = 0.0
 TOP_K = 5
 RERANK_WEIGHT = 0.3
@@ -62,7 +63,7 @@ def use_names(known, labels, names):
 
 def classify(known, labels, unknown, names):
     """Zero-shot: how much of a charge's name stands in the text."""
-    return (unknown @ names.T).toarray()
+    return similarities(unknown, names)
 
 
 def rerank(scores, known, labels, unknown, names):
@@ -103,6 +104,14 @@ def document_frequency(counts):
     return np.bincount(counts.indices, minlength=counts.shape[1])
 
 
+def similarities(left, right):
+    """Dense left · rightᵀ. Columns that stand in many rows are multiplied as dense ones: several times quicker."""
+    frequent = document_frequency(left) > 0.05 * left.shape[0]
+    product = left[:, frequent].toarray() @ right[:, frequent].toarray().T
+    product += (left[:, ~frequent] @ right[:, ~frequent].T).toarray()
+    return product
+
+
 def unit_rows(matrix):
     """Rows scaled to length one; empty rows stay empty."""
     matrix = sp.csr_matrix(matrix, dtype=np.float32)
@@ -114,6 +123,16 @@ def membership(labels, classes):
     """Sparse (class × row): 1 where the row has the class."""
     rows = np.arange(len(labels))
     return sp.csr_matrix((np.ones(len(labels)), (labels, rows)), shape=(classes, len(labels)))
+
+
+def second_opinion(scores, opinion):
+    """Scores plus RERANK_WEIGHT times another opinion, both brought to one spread over the TOP_K best classes."""
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :TOP_K]
+    first, second = np.take_along_axis(scores, best, axis=1), np.take_along_axis(opinion, best, axis=1)
+    scale = np.maximum(first.std(axis=1, keepdims=True), 1e-9) / np.maximum(second.std(axis=1, keepdims=True), 1e-9)
+    result = scores - 1e6
+    np.put_along_axis(result, best, first + RERANK_WEIGHT * scale * second, axis=1)
+    return result
 
 
 def read_csv(path):

@@ -5,4 +5,4 @@ def classify(known, labels, unknown, names):
     mass /= mass.sum(axis=1, keepdims=True)
     np.log(mass, out=mass)
     mass /= mass.sum(axis=1, keepdims=True) / mass.shape[1]
-    return np.asarray(unknown @ -mass.T)
+    return np.asarray(unknown @ mass.T)
