@@ -1,9 +1,9 @@
 """What the loop itself costs: a pack whose sandboxed target and evaluator end at once.
 
 Two figures. Seconds a generation: the time between the outcomes of the middle and the last generation, divided by the
-generations between them (all workers have started by then); sandbox on, smoke stage, dev evaluation and items included. First result: from the start of the
-`sia-ray run` process to the first generation's score, less the start of Ray measured beside it, on a warm machine
-(environment and splits cached).
+generations between them (all workers have started by then); sandbox on, smoke stage, dev evaluation and items
+included. First result: from the start of the `sia-ray run` process to the first generation's score, less the start of
+Ray measured beside it, on a warm machine (environment and splits cached).
 """
 
 from __future__ import annotations
