@@ -28,7 +28,7 @@ class KillOnce:
     def __init__(self, storage: Path, at: int) -> None:
         self.storage, self.at, self.killed = storage, at, 0
 
-    def begin(self, path: Path) -> None: ...
+    def begin(self, storage: Path, number: int) -> None: ...
 
     def update(self, snapshot: Snapshot) -> None:
         ended = sum(row.status.final for row in snapshot.generations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,9 @@ from sia_ray.evaluation.harness_run import run_harness
 from sia_ray.sandbox.environments import ensure_environment
 from sia_ray.sandbox.policy import Cause, Limits
 from sia_ray.sandbox.select import select
+
+SKIPPED_SHOWN = 20
+"""How many of the outputs that were left out are named in the record."""
 
 
 class TargetJob(NamedTuple):
@@ -69,7 +73,8 @@ class Target:
             "cpu_s": round(finished.cpu_s, 4),
             "peak_memory_mb": round(finished.peak_memory_mb, 1),
             "sandbox": finished.sandbox,
-            "skipped": dict(done.skipped),
+            "skipped": dict(islice(sorted(done.skipped.items()), SKIPPED_SHOWN)),
+            "skipped_files": len(done.skipped),
             "detail": "" if finished.ok else _last_words(finished.output.data),
         }
         return TargetRun(outcome, cost, pack(done.outputs), finished.output.data)

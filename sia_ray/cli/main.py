@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from typing import Any
 
 import typer
 
 from sia_ray.cli import edits, ledger, results, runs, tasks
-from sia_ray.errors import SiaRayError
+from sia_ray.errors import InfrastructureError, SiaRayError, UsageError
+
+_CallError: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+"""What typer raises for a wrong call."""
 
 app = typer.Typer(
     name="sia-ray",
@@ -45,13 +49,22 @@ def main() -> None:
     """Run the command line; every error that is ours is one line with a hint and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
-        app()
+        raise SystemExit(app(standalone_mode=False) or 0)
     except SiaRayError as error:
         _report(error.kind, error.message, error.hint)
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         _report("interrupted", "Interrupted.", "`sia-ray resume RUN` goes on with an unfinished run.")
         raise SystemExit(130) from None
+    except _CallError as error:
+        if "--json" in sys.argv:
+            _report("usage", error.format_message(), "Add --help to the command.")
+        else:
+            error.show()
+        raise SystemExit(UsageError.exit_code) from None
+    except OSError as error:
+        _report("infrastructure", f"The system refused: {error}.", "Look at the path, its permissions and the disk.")
+        raise SystemExit(InfrastructureError.exit_code) from None
 
 
 def _report(kind: str, message: str, hint: str) -> None:

@@ -61,7 +61,7 @@ def run(
     finished = api.run(
         named[0],
         generations=generations,
-        agent=agent,
+        agent=agent or ("replay" if transcript else None),
         agent_options={"file": str(transcript.absolute())} if transcript else None,
         seed=seed,
         lookahead=lookahead,
@@ -69,7 +69,7 @@ def run(
         holdout=holdout,
         run_id=run_id,
         storage=storage,
-        address="local" if local else address,
+        address=_address(address, local=local),
         actors_dir=actors_dir,
     )
     _finish(finished, as_json=as_json)
@@ -86,12 +86,13 @@ def resume(
     """Go on with a run that was stopped."""
     from sia_ray.runtime import api
 
-    finished = api.resume(run, storage=storage, address="local" if local else address, actors_dir=actors_dir)
+    finished = api.resume(run, storage=storage, address=_address(address, local=local), actors_dir=actors_dir)
     _finish(finished, as_json=as_json)
 
 
 def status(storage: Storage = Path("runs"), as_json: AsJson = False) -> None:
     """List the runs of a storage root."""
+    from sia_ray.ledger.database import is_owned
     from sia_ray.ledger.query import read_only
     from sia_ray.ledger.schema import GenerationRow, RunRow
 
@@ -124,8 +125,8 @@ def status(storage: Storage = Path("runs"), as_json: AsJson = False) -> None:
             f"run {entry['run']}  {entry['task']}  {entry['status']}  generations {entry['generations']}"
             f"  best dev {entry['metric'] or 'score'} {best}  {entry['reason']}".rstrip()
         )
-    if any(entry["status"] == "running" for entry in listed):
-        typer.echo("A run that is `running` with no process behind it: sia-ray resume RUN", err=True)
+    if any(entry["status"] == "running" for entry in listed) and not is_owned(storage):
+        typer.echo("Nothing drives the runs that are `running`: sia-ray resume RUN", err=True)
 
 
 def show(
@@ -175,7 +176,7 @@ def score(
     if split not in ("dev", "holdout"):
         raise UsageError(f"--split {split!r} cannot be scored here.", "Use dev or holdout.")
     if split == "holdout":
-        scored = api.score_holdout(run, storage=storage, address="local" if local else address)
+        scored = api.score_holdout(run, storage=storage, address=_address(address, local=local))
         record = scored.holdout
     else:
         scored = api.Run.load(storage, run)
@@ -225,6 +226,12 @@ def _print_table(found: Run, *, shown_live: bool = False) -> None:
 
 def _number(score: float | None) -> str:
     return "–" if score is None else f"{score:.4f}"
+
+
+def _address(address: str | None, *, local: bool) -> str | None:
+    if local and address:
+        raise UsageError("--local and --address exclude each other.", "Leave one of them out.")
+    return "local" if local else address
 
 
 def _set_log_level(level: str | None) -> None:

@@ -96,6 +96,9 @@ def decide(state: State, run: RunRow) -> tuple[Action, ...]:
     actions: list[Action] = []
     for generation in open_ones:
         actions += _advance(state, run, generation)
+    finishing = [action for action in actions if isinstance(action, Finish)]
+    if finishing:
+        return (finishing[0],)
     opening = _open_next(state, run, generations)
     if opening is not None:
         actions.append(opening)
@@ -130,6 +133,8 @@ def _open_next(state: State, run: RunRow, generations: list[GenerationRow]) -> O
     number = len(generations) + 1
     if _complete(run, generations):
         return None
+    if generations and not generations[0].status.final:
+        return None  # A run whose reference has no score stops; nothing else is begun before that is known.
     building = (GenerationStatus.PROPOSING, GenerationStatus.TESTING)
     if any(g.status in building for g in generations):
         return None
@@ -151,9 +156,7 @@ def _advance(state: State, run: RunRow, generation: GenerationRow) -> list[Actio
         if work is None or work.status is WorkStatus.STARTED:
             return [Do(order)]
         if work.status is WorkStatus.INCONCLUSIVE:
-            verdict = Verdict(GenerationStatus.INCONCLUSIVE, reason=_last_fault(work), fingerprint="infrastructure")
-            released = EpisodeReleased(run=run.run, episode=number, reason="terminal")
-            return [Record((released,)), End(number, verdict)]
+            return [Finish(RunStatus.FAILED, f"no proposal for generation {number}: {_last_fault(work)}", None)]
         return [Construct(number, work.artifacts["reply"])]
     split = "smoke" if generation.status is GenerationStatus.TESTING else "dev"
     found = _trial(state, run, generation, split) if split in run.splits else Verdict(GenerationStatus.PASSED)

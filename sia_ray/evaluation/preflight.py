@@ -368,6 +368,8 @@ def _compare_models(pack: TaskPack, trial: Trial, scan: Scan, profile_models: Se
 def _check_space(pack: TaskPack, trial: Trial, space_check: SpaceCheck) -> None:
     space = pack.search_space
     if space is None:
+        todo = "Write one (docs/task-packs.md), or run the pack with another --agent."
+        trial.warn("there is no search space: `--agent search` cannot work on this pack", SEARCH_SPACE, todo)
         return
     reference = {
         path.relative_to(space.parent).as_posix(): path.read_text(encoding="utf-8", errors="replace")

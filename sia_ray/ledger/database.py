@@ -14,6 +14,7 @@ A `Database` belongs to the thread that opened it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -28,7 +29,7 @@ from typing import Any, Final
 
 from sia_ray.candidate.identity import canonical
 from sia_ray.clock import Clock
-from sia_ray.errors import Fenced, LedgerDamaged, LedgerError, LedgerLocked
+from sia_ray.errors import Fenced, LedgerDamaged, LedgerError, LedgerLocked, UsageError
 from sia_ray.faults import point
 from sia_ray.ledger.apply import apply
 from sia_ray.ledger.columns import create_table, encode, upsert
@@ -95,6 +96,21 @@ class _Lock:
         os.close(self._fd)
 
 
+def is_owned(storage: Path) -> bool:
+    """Whether a live Supervisor owns ``storage`` at this moment, on this machine."""
+    try:
+        fd = os.open(storage / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 class _Batch(State):
     """The rows that a batch would change, on top of a state that it does not touch."""
 
@@ -142,6 +158,9 @@ class Database:
             storage.mkdir(parents=True, exist_ok=True)
             lock = _Lock(storage, clock, lock_wait_s)
         except OSError as error:
+            if isinstance(error, FileExistsError | NotADirectoryError | PermissionError) or error.errno == errno.EROFS:
+                message = f"{storage} cannot hold runs: {error.strerror}."
+                raise UsageError(message, "Name a folder that can be written with --storage DIR.") from None
             raise _explained(error, storage) from error
         connection: sqlite3.Connection | None = None
         try:

@@ -42,8 +42,9 @@ class Run:
         self.state_digest = state_digest
 
     @classmethod
-    def load(cls, storage: Path, number: int) -> Run:
+    def load(cls, storage: str | Path, number: int) -> Run:
         """Read run ``number`` off the ledger of ``storage``. Raises NotFoundError when there is none."""
+        storage = Path(storage)
         with read_only(storage) as reader:
             state = reader.state()
         row = state.get(RunRow, number)
@@ -128,7 +129,7 @@ class Run:
 
 
 def run(
-    task: str,
+    task: str | os.PathLike[str],
     *,
     generations: int | None = None,
     agent: str | None = None,
@@ -183,7 +184,7 @@ def resume(
 ) -> Run:
     """Go on with a run that was stopped, and return it when it is over. A finished run is returned as it is."""
     read_environment(os.environ)
-    found = Run.load(Path(storage), run_number)
+    found = Run.load(storage, run_number)
     if found.status != "running":
         return found
     show = _progress(progress)
@@ -194,7 +195,7 @@ def resume(
 
 def score_holdout(run_number: int, *, storage: str | Path = DEFAULT_STORAGE, address: str | None = None) -> Run:
     """Have first and best candidate of a finished run scored on the holdout, unless that was done."""
-    found = Run.load(Path(storage), run_number)
+    found = Run.load(storage, run_number)
     scored = [entry["status"] for entry in found.row.holdout.values()]
     if (scored and "inconclusive" not in scored) or "holdout" not in found.row.splits or found.status != "done":
         return found
@@ -218,7 +219,7 @@ def _supervised(storage: Path, address: str | None, actors_dir: Path | None) -> 
 
 
 def _follow(client: Client, number: int, show: Progress) -> Run:
-    show.begin(client.storage / f"run_{number}")
+    show.begin(client.storage, number)
     try:
         for snapshot in client.follow(number):
             show.update(snapshot)

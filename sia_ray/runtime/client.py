@@ -23,6 +23,8 @@ PATIENCE_S = 60.0
 """How long a call waits for a Supervisor that restarts, seconds."""
 PREPARATION_S = 1800.0
 """How long fetching data and building an environment may take, seconds."""
+ANSWER_S = 20.0
+"""How long a living Supervisor may take for anything else, seconds."""
 
 
 class Client:
@@ -57,10 +59,10 @@ class Client:
         return number
 
     def resume(self, run: int) -> None:
-        self._call("resume", run)
+        self._call("resume", run, timeout_s=PREPARATION_S)
 
     def request_holdout(self, run: int) -> None:
-        self._call("request_holdout", run)
+        self._call("request_holdout", run, timeout_s=PREPARATION_S)
 
     def follow(self, run: int) -> Iterator[Snapshot]:
         """Each change of the run as it happens, until it is over."""
@@ -91,12 +93,12 @@ class Client:
                 "`sia-ray status` shows whether the run began; `sia-ray resume RUN` goes on with it.",
             ) from None
 
-    def _call(self, method: str, *arguments: Any) -> Any:
-        """A call that may be repeated: it waits for a Supervisor that restarts."""
+    def _call(self, method: str, *arguments: Any, timeout_s: float = ANSWER_S) -> Any:
+        """A call that may be repeated: it waits for a Supervisor that restarts, up to ``PATIENCE_S``."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return ray.get(getattr(self.actor, method).remote(*arguments), timeout=PREPARATION_S)
+                return ray.get(getattr(self.actor, method).remote(*arguments), timeout=timeout_s)
             except RayTaskError as error:
                 raise _cause(error) from None
             except (ActorDiedError, ActorUnavailableError, GetTimeoutError) as error:

@@ -26,7 +26,7 @@ from sia_ray.agents.target import TargetJob, TargetRun
 from sia_ray.candidate.store import BlobStore
 from sia_ray.candidate.views import pack_view, view_digest
 from sia_ray.episode.work import Done, Fault, Kind, Order
-from sia_ray.errors import InfrastructureError, UsageError
+from sia_ray.errors import EditRejected, InfrastructureError, NotFoundError, UsageError
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.evaluation.results import Status
 from sia_ray.runtime.actors import ActorFiles, evaluator_task, start_actor
@@ -164,7 +164,8 @@ class RayExecutor:
             time.sleep(BACKOFF_S[min(self._tried[order.key], len(BACKOFF_S) - 1)])
             self._tried[order.key] += 1
             reason = f"{type(cause).__name__}: {_first_line(cause)}"
-            self.deliver(Fault(order.key, reason, final=isinstance(cause, UsageError)))
+            final = isinstance(cause, UsageError | NotFoundError | EditRejected)
+            self.deliver(Fault(order.key, reason, final=final))
             return
         self._tried.pop(order.key, None)
         self.deliver(outcome)

@@ -14,7 +14,7 @@ from sia_ray.runtime.supervisor import Snapshot
 class Progress(Protocol):
     """Told about each change of a run."""
 
-    def begin(self, path: Path) -> None: ...
+    def begin(self, storage: Path, number: int) -> None: ...
 
     def update(self, snapshot: Snapshot) -> None: ...
 
@@ -24,7 +24,7 @@ class Progress(Protocol):
 class Silent:
     """Shows nothing."""
 
-    def begin(self, path: Path) -> None: ...
+    def begin(self, storage: Path, number: int) -> None: ...
 
     def update(self, snapshot: Snapshot) -> None: ...
 
@@ -39,8 +39,8 @@ class Lines:
         self._header = False
         self._holdout: set[str] = set()
 
-    def begin(self, path: Path) -> None:
-        self._say(f"run tree: {path}")
+    def begin(self, storage: Path, number: int) -> None:
+        self._say(where(storage, number))
 
     def update(self, snapshot: Snapshot) -> None:
         if not self._header:
@@ -76,8 +76,8 @@ class Table:
         self._live = Live(console=self._console, auto_refresh=False)
         self._header = False
 
-    def begin(self, path: Path) -> None:
-        self._console.print(f"run tree: {path}", highlight=False)
+    def begin(self, storage: Path, number: int) -> None:
+        self._console.print(where(storage, number), highlight=False, soft_wrap=True)
 
     def update(self, snapshot: Snapshot) -> None:
         if not self._header:
@@ -100,6 +100,11 @@ def silent() -> Progress:
     return Silent()
 
 
+def where(storage: Path, number: int) -> str:
+    """Where the run is, and what to do should this process die."""
+    return f"run tree: {storage / f'run_{number}'} (should this stop: sia-ray resume {number} --storage {storage})"
+
+
 def settings(run: RunRow) -> str:
     """The effective configuration in one line, with where each value came from."""
     origins = run.spec.get("origins", {})
@@ -113,10 +118,16 @@ def settings(run: RunRow) -> str:
 def outcome(row: GenerationRow) -> str:
     """How a generation ended, in a few words."""
     if row.score is None:
-        return f"{row.status.value:<8} {row.reason}"
+        return f"{row.status.value:<8} {why(row)}"
     gain = row.comparison.get("effect")
     beside = f" ({gain:+.4f} against base gen {row.base})" if gain is not None else ""
     return f"{row.score:.4f}{beside}"
+
+
+def why(row: GenerationRow) -> str:
+    """The reason of a generation without a score, with the first line of what the machine saw."""
+    detail = row.detail.strip().splitlines()[:1]
+    return ": ".join([row.reason, *detail]) if row.reason else ""
 
 
 def table(run: RunRow, generations: tuple[GenerationRow, ...]) -> Any:
@@ -137,7 +148,7 @@ def table(run: RunRow, generations: tuple[GenerationRow, ...]) -> Any:
             _number(row.score) if row.score is not None else row.status.value,
             "" if gain is None else f"{gain:+.4f}",
             "" if row.seconds is None else f"{row.seconds:.1f}",
-            escape(row.reason or "; ".join(row.changes) or ("the reference" if row.generation == 1 else "")),
+            escape(why(row) or "; ".join(row.changes) or ("the reference" if row.generation == 1 else "")),
             style="bold green" if best is not None and row.generation == best.generation else "",
         )
     return shown

@@ -169,7 +169,7 @@ class Supervisor:
         taken = {row.run for row in self.loop.state.rows(RunRow)}
         taken |= self.workshop.tree.numbers_on_disk()
         if wanted is not None and wanted in taken:
-            raise UsageError(f"Run {wanted} exists already.", f"`sia-ray resume {wanted}`, or leave --run_id out.")
+            raise UsageError(f"Run {wanted} exists already.", "Leave --run_id out for the next free number.")
         return wanted or max(taken, default=0) + 1
 
     def _resume(self, run: int) -> None:

@@ -22,12 +22,13 @@ def data_root(kind: Kind) -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent / kind
 
 
-def find_task(name_or_path: str, *, extra_dirs: Sequence[Path] = ()) -> Path:
+def find_task(task: str | os.PathLike[str], *, extra_dirs: Sequence[Path] = ()) -> Path:
     """The folder of a task: a path, else its name under ``extra_dirs``, ``./tasks`` and the packaged tasks.
 
-    A value with a path separator, or a lone ``.``, is a path. Raises NotFoundError with the nearest name.
+    A path object, a value with a separator, or a lone ``.``, is a path. Raises NotFoundError with the nearest name.
     """
-    if os.sep in name_or_path or name_or_path in {".", ".."}:
+    name_or_path = os.fspath(task)
+    if isinstance(task, os.PathLike) or os.sep in name_or_path or name_or_path in {".", ".."}:
         path = Path(name_or_path).expanduser().absolute()
         if path.is_dir():
             return path

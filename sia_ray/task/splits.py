@@ -134,7 +134,7 @@ def _make(pack: TaskPack, sources: Mapping[str, Path], folder: Path, run_script:
     named = set(pack.config.splits.names)
     if made != named:
         raise PackError(
-            f"{script} made the splits {sorted(made)}, task.toml names {sorted(named)}.",
+            f"{script} made the splits {sorted(made)}, task.toml names {sorted(map(str, named))}.",
             "Let both say the same.",
         )
     assert pack.evaluator is not None
