@@ -26,7 +26,7 @@ def family(root: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
                 continue
             parents[int(entry.name)] = int(fields[1])

@@ -124,7 +124,7 @@ class RayExecutor:
 
             def start(slot: int) -> Any:
                 title = f"{role} {slot}" if size > 1 else role
-                name = f"{title} · run {run} {task} · {self.origin}.{next(self._names)}"
+                name = f"{title} of run {run} ({task}) {self.origin}.{next(self._names)}"
                 return start_actor(file, name, *arguments)
 
             return Pool(start, size)

@@ -4,4 +4,4 @@ def prepare(text):
 
     text = "".join(text.split())
     text = re.sub(r"[0-9０-９]+([.．,，][0-9０-９]+)*", "0", text)
-    return re.sub(r"[×xX＊*ＸＸ某甲乙丙丁]+", "×", text)
+    return re.sub(r"[×xX＊*某甲乙丙丁]+", "×", text)
