@@ -126,6 +126,9 @@ def test_an_unknown_key_of_an_actor_file_is_an_error_with_a_suggestion() -> None
         (("show", "9", "--storage", "nowhere"), 3, "There is no ledger"),
         (("results", "nowhere.json"), 3, "cannot be read"),
         (("run", "lawbench", "--log-level", "loud"), 2, "Unknown log level"),
+        (("run", "lawbench", "--frob"), 2, "--frob"),
+        (("show", "abc"), 2, "valid integer"),
+        (("run", "lawbench", "--local", "--address", "x"), 2, "exclude each other"),
     ],
 )
 def test_a_wrong_call_is_one_clear_error(arguments: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:

@@ -27,30 +27,40 @@ def finish(*arguments: str) -> dict[str, Any]:
     return record
 
 
-def kill_when(line: str, arguments: list[str]) -> None:
-    """Start the command and kill it, with no chance to clean up, when its stderr says ``line``."""
+def end_when(line: str, arguments: list[str], how: signal.Signals) -> tuple[int, str]:
+    """Start the command and send it ``how`` when its stderr says ``line``; its exit code and last words."""
     process = subprocess.Popen(
         [*COMMAND, *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
     )
     assert process.stderr is not None
     for said in process.stderr:
         if said.startswith(line):
-            os.kill(process.pid, signal.SIGKILL)
+            os.kill(process.pid, how)
             break
     else:
-        pytest.fail("the run ended before it could be killed")
-    process.wait()
-    process.stderr.close()
+        pytest.fail("the run ended before it could be stopped")
+    words = process.stderr.read()
+    return process.wait(), words
 
 
 def test_a_run_goes_on_after_its_driver_was_killed(tiny: str, tmp_path: Path) -> None:
     asked = ["run", tiny, "--generations", "6", "--seed", "3", "--local"]
     undisturbed = finish(*asked, "--storage", str(tmp_path / "undisturbed"))
     broken = str(tmp_path / "broken")
-    kill_when("gen   2", [*asked, "--storage", broken])
+    end_when("gen   2", [*asked, "--storage", broken], signal.SIGKILL)
     resumed = finish("resume", "1", "--local", "--storage", broken)
     assert resumed["status"] == "done"
     assert resumed["state_digest"] == undisturbed["state_digest"]
     assert verify(Path(broken)).ok
     assert work_that_ran_after_its_outcome(Path(broken)) == []
     assert finish("resume", "1", "--local", "--storage", broken)["state_digest"] == resumed["state_digest"]
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_goes_on(tiny: str, tmp_path: Path) -> None:
+    storage = str(tmp_path)
+    asked = ["run", tiny, "--generations", "6", "--local", "--storage", storage]
+    code, words = end_when("gen   2", asked, signal.SIGINT)
+    assert code == 130
+    assert "sia-ray resume" in words and "Traceback" not in words
+    assert finish("resume", "1", "--local", "--storage", storage)["status"] == "done"
+    assert verify(tmp_path).ok
