@@ -8,11 +8,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from wheels import make_wheel
 
 from sia_ray.errors import EnvironmentBuildError, PackError
 from sia_ray.sandbox import environments
 from sia_ray.sandbox.environments import Environment, ensure_environment, index_settings, normalise
+from tests.wheels import make_wheel
 
 
 @pytest.fixture
@@ -29,11 +29,13 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("nothing", [None, b"", b"\n# only a comment\n"])
-def test_without_requirements_it_is_the_running_interpreter(tmp_path: Path, nothing: bytes | None) -> None:
+def test_without_requirements_it_is_an_empty_one_built_once(tmp_path: Path, nothing: bytes | None) -> None:
     environment = ensure_environment(nothing, cache_dir=tmp_path)
-    version = ".".join(str(part) for part in sys.version_info[:3])
-    assert environment == Environment(Path(sys.executable), f"base-{version}", False)
-    assert not list(tmp_path.iterdir())
+    assert environment.built
+    assert ensure_environment(None, cache_dir=tmp_path) == environment._replace(built=False)
+    code = "import sys, importlib.util as u; print(*sys.version_info[:3], u.find_spec('sia_ray'), u.find_spec('uv'))"
+    out = subprocess.run([environment.python, "-I", "-c", code], capture_output=True, check=True, text=True).stdout
+    assert out.split() == [*map(str, sys.version_info[:3]), "None", "None"]
 
 
 def test_requirements_are_installed_once_with_byte_code(offline: Path, tmp_path: Path) -> None:

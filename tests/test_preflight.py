@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sia_ray.cli.tasks import app
-from sia_ray.evaluation.harness_run import HarnessRun, private_folder, run_harness
+from sia_ray.evaluation.harness_run import HarnessRun, run_harness
 from sia_ray.evaluation.preflight import Finding, Level, Report, check
 from sia_ray.evaluation.source_scan import model_names, same_model, scan_source
 from sia_ray.sandbox.policy import Cause, Limits
@@ -299,20 +299,6 @@ def test_crash_of_a_harness_is_a_result_and_keeps_what_it_wrote() -> None:
     done = run("open('a', 'w').write('x'); raise SystemExit(3)", "none")
     assert (done.finished.cause, done.finished.returncode) == (Cause.EXITED, 3)
     assert done.outputs == {"a": b"x"}
-
-
-def test_private_folder_is_removed_whatever_is_in_it() -> None:
-    with private_folder() as folder:
-        deep = folder
-        for _ in range(30):
-            deep = deep / ("d" * 100)
-            deep.mkdir()
-        (folder / "locked").mkdir()
-        (folder / "locked/file").write_text("x")
-        (folder / "locked").chmod(0)
-        (folder / "link").symlink_to("/etc")
-    assert not folder.exists() and not folder.parent.exists()
-    assert Path("/etc").is_dir()
 
 
 def test_finding_is_plain_data() -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sia_ray.errors import UsageError
 from sia_ray.sandbox import seccomp
 from sia_ray.sandbox.capture import Capture
-from sia_ray.sandbox.layout import interpreter_mounts, spelled_for_the_host
+from sia_ray.sandbox.layout import interpreter_mounts, layout, spelled_for_the_host
 from sia_ray.sandbox.policy import Cause, Finished, Job, Limits, Mount, Sandbox
 from sia_ray.sandbox.select import available, select
 from sia_ray.sandbox.variables import base_env
@@ -366,6 +366,107 @@ def test_the_home_folder_shows_no_more_than_the_interpreter(sandbox: Sandbox) ->
     seen = set(sandbox.run(job(code, str(home))).output.text().split())
     shown = [Path(m.target) for m in interpreter_mounts(PREFIX)]
     assert seen <= {p.relative_to(home).parts[0] for p in shown if p.is_relative_to(home)}
+
+
+@pytest.fixture
+def venv_of_a_base(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A virtual environment with a package, and files of packages of others: of its base, by every spelling, and of an
+    environment that lies below the base."""
+    base, alias, venv = tmp_path / "python-3.11.7", tmp_path / "python-3.11", tmp_path / "venv"
+    lib = f"lib/python3.{sys.version_info.minor}"
+    files = []
+    for root in (base, base / "envs" / "other", venv):
+        (root / lib / "site-packages").mkdir(parents=True)
+        (root / lib / "site-packages" / "answers.txt").write_text("42")
+    (base / "lib64").symlink_to("lib")
+    (base / lib / "found.txt").write_text("of the standard library")
+    (base / "bin").mkdir()
+    (base / "bin" / "python").symlink_to(os.path.realpath(PYTHON))
+    alias.symlink_to(base)
+    (venv / "bin").mkdir()
+    (venv / "bin" / "python").symlink_to(alias / "bin" / "python")
+    (venv / "pyvenv.cfg").write_text(f"home = {alias}/bin\ninclude-system-site-packages = false\n")
+    below = f"{lib}/site-packages/answers.txt"
+    for name in (base, alias):
+        files += [f"{name}/{below}", f"{name}/lib64/{below[4:]}", f"{name}/envs/other/{below}"]
+    return venv, files
+
+
+READABLE = """
+import os, sys
+for path in sys.argv[1:]:
+    try:
+        print(path, open(path).read())
+    except OSError: pass
+"""
+
+
+def readable(sandbox: Sandbox, prefix: Path, files: list[str]) -> list[str]:
+    """Those of ``files`` that a job with the environment ``prefix`` can read. Its program is a plain interpreter."""
+    finished = sandbox.run(
+        job(READABLE, *files)._replace(
+            python=prefix, argv=(str(prefix / "bin" / "python"), "-S", "-c", READABLE, *files)
+        )
+    )
+    assert finished.ok, finished
+    return [line.split()[0] for line in finished.output.text().splitlines()]
+
+
+def test_packages_of_the_base_are_hidden_and_the_environments_own_are_not(
+    sandbox: Sandbox, venv_of_a_base: tuple[Path, list[str]]
+) -> None:
+    venv, files = venv_of_a_base
+    lib = f"lib/python3.{sys.version_info.minor}"
+    own = [str(venv / lib / "site-packages" / "answers.txt"), f"{venv.parent}/python-3.11/{lib}/found.txt"]
+    assert readable(sandbox, venv, [*files, *own]) == own
+    assert readable(select("none"), venv, [*files, *own]) == [*files, *own]
+
+
+def test_packages_of_the_base_are_there_for_an_environment_that_uses_them(
+    sandbox: Sandbox, venv_of_a_base: tuple[Path, list[str]]
+) -> None:
+    venv, files = venv_of_a_base
+    (venv / "pyvenv.cfg").write_text((venv / "pyvenv.cfg").read_text().replace("false", "True"))
+    assert readable(sandbox, venv, files) == files
+
+
+def test_packages_of_a_python_that_is_no_environment_are_its_own(tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    request = job("")._replace(python=tmp_path, argv=("sh",))
+    assert str(packages) not in layout(request).hidden
+    assert not [path for path in layout(request._replace(python=Path("/usr"))).hidden if path.startswith("/usr/")]
+
+
+LISTED = """
+import os, sys
+for path in sys.argv[1:]:
+    for folder, _, files in os.walk(path):
+        for name in files:
+            try:
+                with open(os.path.join(folder, name), "rb") as file: file.read(1)
+            except OSError: continue
+            print(os.path.join(folder, name))
+            raise SystemExit
+"""
+
+
+def test_nothing_installed_into_the_base_or_the_system_can_be_read(sandbox: Sandbox) -> None:
+    found = [p for root in ("/usr", "/usr/local", sys.base_prefix) for p in Path(root).glob("lib*/python3*/*-packages")]
+    folders = [str(path) for path in found if any(file.is_file() for file in path.rglob("*"))]
+    assert sandbox.run(job(LISTED, *folders)).output.text() == ""
+    if folders:
+        assert select("none").run(job(LISTED, *folders)).output.text() != ""
+
+
+def test_hidden_folders_cannot_be_written(sandbox: Sandbox, venv_of_a_base: tuple[Path, list[str]]) -> None:
+    venv, files = venv_of_a_base
+    code = "import sys; open(sys.argv[1] + '.new', 'w')"
+    finished = sandbox.run(
+        job("")._replace(python=venv, argv=(str(venv / "bin" / "python"), "-S", "-c", code, files[0]))
+    )
+    assert "Error" in finished.output.text()
+    assert not Path(files[0] + ".new").exists()
 
 
 def test_the_network_is_there_when_asked_for(sandbox: Sandbox) -> None:

@@ -13,6 +13,7 @@ from sia_ray.errors import InfrastructureError
 from sia_ray.evaluation.harness_run import run_harness
 from sia_ray.sandbox.environments import ensure_environment
 from sia_ray.sandbox.policy import Cause, Limits
+from sia_ray.sandbox.scratch import sweep
 from sia_ray.sandbox.select import select
 
 SKIPPED_SHOWN = 20
@@ -43,6 +44,7 @@ class Target:
     def __init__(self, sandbox: str, cache_dir: Path) -> None:
         self.sandbox = select(sandbox)
         self.cache_dir = cache_dir
+        sweep()
 
     def run(self, job: TargetJob, harness: bytes, view: Callable[[], bytes]) -> TargetRun:
         """Run the bundled ``harness`` on a public view (fetched by ``view`` when this node lacks it).

@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict
 from sia_ray.candidate.bundle import read_regular, write_tree
 from sia_ray.candidate.identity import Files, digest_bytes
 from sia_ray.errors import PackError
-from sia_ray.evaluation.harness_run import private_folder
 from sia_ray.evaluation.items import Item, read_items
 from sia_ray.evaluation.results import MAX_BYTES, Reading, Scalar, Status, read_results
 from sia_ray.sandbox.policy import Cause, Finished, Job, Limits, Mount, Sandbox
+from sia_ray.sandbox.scratch import scratch_folder
 from sia_ray.sandbox.variables import base_env
 from sia_ray.task.metric import Metric
 
@@ -91,7 +91,7 @@ def evaluate(
     digest = digest_bytes(evaluator.read_bytes())
     clean = {path: data for path, data in outputs.items() if path.split("/")[0] not in (RESULTS, ITEMS)}
     try:
-        with private_folder() as private:
+        with scratch_folder() as private:
             bench = _Bench(sandbox, split_dir.absolute(), private, python, limits, reference_dir)
             (private / "empty").mkdir()
             write_tree(clean, bench.gen)

@@ -6,10 +6,7 @@ write at ``/work``; it is started as SIA starts a target agent.
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +14,7 @@ from sia_ray.candidate.bundle import MAX_BYTES, read_tree, write_tree
 from sia_ray.candidate.identity import Files
 from sia_ray.errors import InfrastructureError
 from sia_ray.sandbox.policy import Finished, Job, Limits, Mount, Sandbox
+from sia_ray.sandbox.scratch import scratch_folder
 from sia_ray.sandbox.variables import base_env
 from sia_ray.task.pack import ENTRY
 
@@ -49,7 +47,7 @@ def run_harness(
     whatever the harness itself does is in the result.
     """
     prefix = python.parent.parent
-    with private_folder() as folder:
+    with scratch_folder() as folder:
         try:
             write_tree(harness, folder / "harness")
             (folder / "work").mkdir()
@@ -72,37 +70,3 @@ def run_harness(
         )
         collected = read_tree(folder / "work", max_bytes=max_output_bytes)
     return HarnessRun(finished, collected.files, collected.skipped)
-
-
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """A temporary folder of this process's user alone, gone at the end whatever was put into it."""
-    parent = Path(tempfile.mkdtemp(prefix="sia-ray-"))
-    folder = parent / "0"
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        _remove(folder)
-        parent.rmdir()
-
-
-def _remove(root: Path) -> None:
-    """Remove a folder that generated code may have filled: without recursion, long paths or trust in its modes.
-
-    Each folder below is first moved up beside ``root``, so that no depth of nesting matters.
-    """
-    waiting, count = [root], 0
-    while waiting:
-        folder = waiting.pop()
-        folder.chmod(0o700)
-        with os.scandir(folder) as entries:
-            for entry in list(entries):
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.path)
-                    continue
-                count += 1
-                os.chmod(entry.path, 0o700)
-                waiting.append(Path(os.path.abspath(root.with_name(str(count)))))
-                os.rename(entry.path, waiting[-1])
-        folder.rmdir()

@@ -69,6 +69,8 @@ def arguments(job: Job, known: frozenset[str]) -> list[str]:
         argv += ["--symlink", link.target, link.path]
     for mount in inside.mounts:
         argv += [_bind(mount), str(mount.source), mount.target]
+    for path in inside.hidden:
+        argv += ["--tmpfs", path, "--remount-ro", path]
     argv += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", job.cwd]
     for name, value in job.env.items():
         argv += ["--setenv", name, value]

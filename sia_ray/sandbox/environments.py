@@ -52,13 +52,11 @@ def ensure_environment(
 ) -> Environment:
     """The environment for these ``requirements`` (a requirements.txt), built if the cache has none.
 
-    Without any requirement it is ``base`` itself. Raises PackError for a line that names another file and
-    EnvironmentBuildError, with the installer's words, when it refuses.
+    Without any requirement it is an empty one, as ``base`` may have anything installed, a task's answers too. Raises
+    PackError for a line that names another file and EnvironmentBuildError, with the installer's words, when it refuses.
     """
     lines = normalise(requirements)
     interpreter = _describe(str(base))
-    if not lines:
-        return Environment(Path(base), f"base-{interpreter.split()[1]}", False)
     digest = hashlib.sha256(json.dumps([interpreter, lines]).encode()).hexdigest()
     folder = cache_dir / "envs" / digest
     environment = Environment(folder / "bin" / "python", digest, False)
@@ -105,8 +103,10 @@ def _describe(base: str) -> str:
 
 def _build(folder: Path, lines: list[str], base: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
+    _uv(["venv", "--quiet", "--python", base, str(folder)], folder.parent, os.environ, b"")
+    if not lines:
+        return
     environ, flags = index_settings(os.environ)
-    _uv(["venv", "--quiet", "--python", base, str(folder)], folder.parent, environ, b"")
     install = ["pip", "install", "--quiet", "--compile-bytecode", "--python", str(folder / "bin" / "python")]
     _uv([*install, *flags, "--requirement", "-"], folder.parent, environ, "\n".join(lines).encode())
 

@@ -5,22 +5,25 @@ altogether (unless the job may use the network), shared memory segments, and cha
 attributes, which are only pretended. There is no mount, so paths are spelled as the host spells them, and no
 /dev/shm, so named semaphores (multiprocessing.Lock) do not work. Left open: whether a file whose path is known
 exists, its size, and setting its times.
+
+Rules only add, so a folder with hidden ones below it is granted child by child. It can be listed as a whole (an
+interpreter lists the folders of its modules): names below a hidden folder are seen, no content is.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from sia_ray.errors import InfrastructureError
 from sia_ray.sandbox import seccomp
-from sia_ray.sandbox.launcher import landlock_abi
+from sia_ray.sandbox.launcher import ALL_RIGHTS, LIST_RIGHTS, READ_RIGHTS, landlock_abi
 from sia_ray.sandbox.layout import DEVICES, layout, spelled_for_the_host
 from sia_ray.sandbox.namespaces import command_plan, launch
 from sia_ray.sandbox.policy import Finished, Job
 from sia_ray.sandbox.process import not_started, supervise
+from sia_ray.sandbox.scratch import scratch_folder
 
 _NEEDED_ABI = 6
 """The first that keeps signals inside (Linux 6.12)."""
@@ -36,22 +39,38 @@ class Landlock:
     def run(self, job: Job) -> Finished:
         if not seccomp.supported() or landlock_abi() < _NEEDED_ABI:
             return not_started(self.name, f"Landlock {_NEEDED_ABI} is needed, which came with Linux 6.12.")
-        tmp = Path(tempfile.mkdtemp(prefix="sia-ray-")).resolve()
         try:
-            return supervise(launch(_plan(job, tmp), namespaced=False), job.limits, self.name)
+            with scratch_folder() as tmp:
+                return supervise(launch(_plan(job, tmp), namespaced=False), job.limits, self.name)
         except InfrastructureError as error:
             return not_started(self.name, str(error))
-        finally:
-            shutil.rmtree(tmp, ignore_errors=True)
 
 
 def _plan(job: Job, tmp: Path) -> dict[str, object]:
     inside = layout(job)
     readable = [*_ALSO_READABLE, *(str(Path(link.path).resolve()) for link in inside.links)]
+    readable += [str(mount.source) for mount in inside.mounts if not mount.writable]
     writable = [str(tmp), *(f"/dev/{name}" for name in DEVICES)]
-    paths = [(path, False) for path in readable] + [(path, True) for path in writable]
-    paths += [(str(mount.source), mount.writable) for mount in inside.mounts]
+    writable += [str(mount.source) for mount in inside.mounts if mount.writable]
+    paths = [grant for path in readable for grant in _grants(path, inside.hidden)]
+    paths = [*dict.fromkeys(paths), *((path, ALL_RIGHTS) for path in writable)]
     return command_plan(spelled_for_the_host(job, tmp), isolate=True) | {
-        "paths": [(path, write) for path, write in paths if os.path.exists(path)],
+        "paths": [(path, rights) for path, rights in paths if os.path.exists(path)],
         "seccomp": seccomp.program(namespaces=False, sockets=job.network),
     }
+
+
+def _grants(root: str, hidden: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """Rights that show ``root`` without the content of what is hidden below it."""
+    if not any(path.startswith(root + "/") for path in hidden):
+        yield root, READ_RIGHTS
+        return
+    yield root, LIST_RIGHTS
+    waiting = [root]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if any(path.startswith(entry.path + "/") for path in hidden):
+                    waiting.append(entry.path)
+                elif entry.path not in hidden and not entry.is_symlink():  # a link's target has rights of its own
+                    yield entry.path, READ_RIGHTS

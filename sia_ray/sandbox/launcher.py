@@ -23,7 +23,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEW = 0x10000000 | 0x00020000 | 0x20000000 | 0x08000000 | 0x04000000
 """User, mount, PID, IPC and UTS namespaces."""
 _CLONE_NEWNET = 0x40000000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 8, 0x1000, 0x4000, 0x40000
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _AT_FDCWD, _AT_RECURSIVE, _MNT_DETACH = -100, 0x8000, 2
 _PDEATHSIG, _DUMPABLE, _SECCOMP, _CAPBSET_DROP, _NO_NEW_PRIVS, _SUBREAPER = 1, 4, 22, 24, 38, 36
@@ -91,6 +91,8 @@ def build_root(plan: dict[str, Any]) -> None:
         _bind("/old" + source, "/new" + target)
         keep = _ATTR_NOSUID | (0 if device else _ATTR_NODEV) | (0 if writable or device else _ATTR_RDONLY)
         _set_attributes("/new" + target, keep, _AT_RECURSIVE)
+    for path in plan["hidden"]:
+        _mount("tmpfs", "/new" + path, "tmpfs", _MS_RDONLY | _MS_NOSUID | _MS_NODEV, "mode=0755")
     for path in ("/new/proc", "/new/dev", "/new"):
         _set_attributes(path, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0)
     _check(_LIBC.umount2(b"/old", _MNT_DETACH), "umount old root")
@@ -152,19 +154,19 @@ def landlock_abi() -> int:
 
 _FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15
 """What can be granted on a file: execute, write, read, truncate, ioctl of a device."""
-_READ_RIGHTS = 1 | 4 | 8
+LIST_RIGHTS = 8
+READ_RIGHTS = 1 | 4 | LIST_RIGHTS
 """Execute, read a file, list a folder."""
-_ALL_RIGHTS = (1 << 16) - 1
+ALL_RIGHTS = (1 << 16) - 1
 
 
 def landlock(plan: dict[str, Any]) -> None:
     """Leave the paths of the plan and nothing else; no signals and no abstract sockets to the outside."""
     network = 0 if plan["network"] else 3
-    attributes = struct.pack("=QQQ", _ALL_RIGHTS, network, 3)
+    attributes = struct.pack("=QQQ", ALL_RIGHTS, network, 3)
     ruleset = _syscall(_LANDLOCK_CREATE, "landlock", attributes, ctypes.c_size_t(len(attributes)), 0)
-    for path, writable in plan["paths"]:
+    for path, rights in plan["paths"]:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        rights = _ALL_RIGHTS if writable else _READ_RIGHTS
         if not os.path.isdir(path):
             rights &= _FILE_RIGHTS
         _syscall(_LANDLOCK_ADD, f"landlock {path}", ruleset, 1, struct.pack("=Qi", rights, fd), 0)

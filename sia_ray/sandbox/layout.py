@@ -2,7 +2,8 @@
 
 An interpreter needs the system's libraries, a handful of files of /etc, its environment and the interpreter
 that the environment was made from; a job adds its own mounts. Nothing else of the host is there: no home, no
-/tmp, no /var, no /run.
+/tmp, no /var, no /run. Nor is what was installed into other interpreters than the job's own: a package may hold the
+answers of a task.
 
 A back-end that cannot show a file at another path (Landlock, none) runs the job as ``spelled_for_the_host``.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +27,8 @@ _ETC_NETWORK = (
     *("resolv.conf", "hosts", "nsswitch.conf"),
     *("ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted"),
 )
+_INSTALLED = ("lib*/python3*/*-packages", "envs/*")
+"""Below a prefix: what was installed into it, and the environments that conda and pyenv keep there."""
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -36,14 +40,18 @@ class Link(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """``mounts`` are in the order of mounting (parents first) with resolved sources."""
+    """``mounts`` are in the order of mounting (parents first) with resolved sources.
+
+    ``hidden`` are folders, as spelled inside, that the mounts would show and the back-end must not.
+    """
 
     mounts: tuple[Mount, ...]
     links: tuple[Link, ...]
+    hidden: tuple[str, ...]
 
 
 def layout(job: Job) -> Layout:
-    """The mounts and links of ``job``.
+    """What ``job`` sees.
 
     Raises UsageError for a mount target that is not a plain absolute path below the root, and
     InfrastructureError when a source or the program to start is not on this machine.
@@ -55,7 +63,34 @@ def layout(job: Job) -> Layout:
     prefixes = list(interpreter_mounts(job.python)) if job.python else []
     mounts = [*system, *etc, *prefixes, *_own(job)]
     _check_program(job, mounts)
-    return Layout(tuple(sorted(mounts, key=lambda m: m.target.count("/"))), links)
+    installed = _installed(job.python)
+    hidden = {path for mount in (*system, *prefixes) for path in _shown(installed, mount, mounts)}
+    return Layout(tuple(sorted(mounts, key=lambda m: m.target.count("/"))), links, tuple(sorted(hidden)))
+
+
+def _shown(folders: set[Path], mount: Mount, mounts: list[Mount]) -> Iterator[str]:
+    """Where ``mount`` shows ``folders``, unless another of ``mounts`` lies over it there."""
+    for folder in folders:
+        if folder.is_relative_to(mount.source):
+            path = str(Path(mount.target) / folder.relative_to(mount.source))
+            if next(_on_host(path, mounts)) == folder:
+                yield path
+
+
+def _installed(python: Path | None) -> set[Path]:
+    """Real folders of what was installed into the system, into the bases of ``python`` and beside Sia-Ray.
+
+    ``python``'s own are not among them, and none are when it says that it uses those of its base.
+    """
+    if python and _settings(python).get("include-system-site-packages", "").lower() == "true":
+        return set()
+    prefixes = {prefix.resolve() for prefix in _chain(python)} if python else set()
+    own = {python.resolve()} if python else set()
+    ours = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix)}
+    roots = ({Path("/usr"), Path("/usr/local")} | ours | prefixes) - own
+    found = {path.resolve() for root in roots for pattern in _INSTALLED for path in root.glob(pattern) if path.is_dir()}
+    needed = {path for path in found if any(prefix.is_relative_to(path) for prefix in prefixes)}
+    return {path for path in found - needed if (found - needed | own).isdisjoint(path.parents)}
 
 
 def _own(job: Job) -> Iterator[Mount]:
@@ -78,31 +113,42 @@ def interpreter_mounts(prefix: Path) -> Iterator[Mount]:
 
     Each is shown at the path it is spelled by and, where that goes through symbolic links, at its real path.
     """
+    for spelled in _chain(prefix):
+        if not spelled.is_relative_to("/usr"):
+            yield Mount(spelled.resolve(), str(spelled))
+
+
+def _chain(prefix: Path) -> Iterator[Path]:
+    """``prefix`` and what it comes from, each as spelled and by its real path."""
     prefix = Path(os.path.abspath(prefix))
     waiting, seen = [prefix, *_bases(prefix)], set[Path]()
     while waiting:
         spelled = waiting.pop(0)
-        if spelled in seen or spelled.is_relative_to("/usr") or not _is_interpreter(spelled):
+        if spelled in seen or not _is_interpreter(spelled):
             continue
         seen.add(spelled)
-        yield Mount(spelled.resolve(), str(spelled))
+        yield spelled
         waiting.extend([spelled.resolve(), *_bases(spelled)])
 
 
 def _bases(prefix: Path) -> Iterator[Path]:
     """Prefixes that ``prefix`` leans on: the ``home`` of its pyvenv.cfg and each hop of bin/python."""
-    config = prefix / "pyvenv.cfg"
-    if config.is_file():
-        for line in config.read_text(errors="replace").splitlines():
-            key, _, value = line.partition("=")
-            if key.strip() == "home":
-                yield Path(value.strip()).parent
+    if home := _settings(prefix).get("home"):
+        yield Path(home).parent
     program = prefix / "bin" / "python"
     for _ in range(16):
         if not program.is_symlink():
             return
         program = Path(os.path.normpath(program.parent / os.readlink(program)))
         yield program.parent.parent
+
+
+def _settings(prefix: Path) -> dict[str, str]:
+    """The lines of its pyvenv.cfg; none when it is no virtual environment."""
+    config = prefix / "pyvenv.cfg"
+    lines = config.read_text(errors="replace").splitlines() if config.is_file() else []
+    pairs = (line.partition("=") for line in lines)
+    return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
 
 def _is_interpreter(prefix: Path) -> bool:

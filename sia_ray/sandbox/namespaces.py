@@ -53,6 +53,7 @@ class Namespaces:
         plan = command_plan(job, isolate=True) | {
             "links": [(link.path, link.target) for link in inside.links],
             "mounts": [(str(m.source), m.target, m.writable, is_device(m)) for m in inside.mounts],
+            "hidden": list(inside.hidden),
             "devices": list(DEVICES),
             "scratch_bytes": scratch_mb(job.limits) << 20,
             "seccomp": seccomp.program(namespaces=True),

@@ -5,15 +5,12 @@ Used only where a person asks for it by name; its results are marked and never p
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
-
 from sia_ray.errors import InfrastructureError
 from sia_ray.sandbox.layout import layout, spelled_for_the_host
 from sia_ray.sandbox.namespaces import command_plan, launch
 from sia_ray.sandbox.policy import Finished, Job
 from sia_ray.sandbox.process import not_started, supervise
+from sia_ray.sandbox.scratch import scratch_folder
 
 
 class Unsandboxed:
@@ -23,12 +20,10 @@ class Unsandboxed:
     isolates = False
 
     def run(self, job: Job) -> Finished:
-        tmp = Path(tempfile.mkdtemp(prefix="sia-ray-")).resolve()
         try:
             layout(job)  # for its complaints alone: they are the same everywhere
-            plan = command_plan(spelled_for_the_host(job, tmp), isolate=False)
-            return supervise(launch(plan, namespaced=False), job.limits, self.name)
+            with scratch_folder() as tmp:
+                plan = command_plan(spelled_for_the_host(job, tmp), isolate=False)
+                return supervise(launch(plan, namespaced=False), job.limits, self.name)
         except InfrastructureError as error:
             return not_started(self.name, str(error))
-        finally:
-            shutil.rmtree(tmp, ignore_errors=True)
