@@ -18,6 +18,8 @@ from sia_ray.errors import InfrastructureError, SiaRayError, UsageError
 _CallError: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """What typer raises for a wrong call."""
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="sia-ray",
     help="Software that improves AI systems by itself: SIA's loop on Ray.",
@@ -49,13 +51,16 @@ def main() -> None:
     """Run the command line; every error that is ours is one line with a hint and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
-        raise SystemExit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        raise SystemExit(code)
     except SiaRayError as error:
         _report(error.kind, error.message, error.hint)
         raise SystemExit(error.exit_code) from None
     except (KeyboardInterrupt, typer.Abort):
         _report("interrupted", "Interrupted.", "`sia-ray resume RUN` goes on with an unfinished run.")
-        raise SystemExit(130) from None
+        raise SystemExit(INTERRUPTED) from None
     except _CallError as error:
         if "--json" in sys.argv:
             _report("usage", error.format_message(), "Add --help to the command.")

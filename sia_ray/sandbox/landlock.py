@@ -52,17 +52,17 @@ def _plan(job: Job, tmp: Path) -> dict[str, object]:
     readable += [str(mount.source) for mount in inside.mounts if not mount.writable]
     writable = [str(tmp), *(f"/dev/{name}" for name in DEVICES)]
     writable += [str(mount.source) for mount in inside.mounts if mount.writable]
-    paths = [grant for path in readable for grant in _grants(path, inside.hidden)]
-    paths = [*dict.fromkeys(paths), *((path, ALL_RIGHTS) for path in writable)]
+    paths = dict.fromkeys(grant for path in readable if os.path.exists(path) for grant in _grants(path, inside.hidden))
     return command_plan(spelled_for_the_host(job, tmp), isolate=True) | {
-        "paths": [(path, rights) for path, rights in paths if os.path.exists(path)],
+        "paths": [*paths, *((path, ALL_RIGHTS) for path in writable if os.path.exists(path))],
         "seccomp": seccomp.program(namespaces=False, sockets=job.network),
     }
 
 
 def _grants(root: str, hidden: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     """Rights that show ``root`` without the content of what is hidden below it."""
-    if not any(path.startswith(root + "/") for path in hidden):
+    above = {str(parent) for path in hidden for parent in Path(path).parents}
+    if root not in above:
         yield root, READ_RIGHTS
         return
     yield root, LIST_RIGHTS
@@ -70,7 +70,7 @@ def _grants(root: str, hidden: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
-                if any(path.startswith(entry.path + "/") for path in hidden):
+                if entry.path in above:
                     waiting.append(entry.path)
                 elif entry.path not in hidden and not entry.is_symlink():  # a link's target has rights of its own
                     yield entry.path, READ_RIGHTS
