@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sia_ray.errors import InfrastructureError
 from sia_ray.sandbox import seccomp
-from sia_ray.sandbox.launcher import ALL_RIGHTS, LIST_RIGHTS, READ_RIGHTS, landlock_abi
+from sia_ray.sandbox.launcher import ALL_RIGHTS, FILE_RIGHTS, LIST_RIGHTS, READ_RIGHTS, landlock_abi
 from sia_ray.sandbox.layout import DEVICES, layout, spelled_for_the_host
 from sia_ray.sandbox.namespaces import command_plan, launch
 from sia_ray.sandbox.policy import Finished, Job
@@ -54,16 +54,21 @@ def _plan(job: Job, tmp: Path) -> dict[str, object]:
     writable += [str(mount.source) for mount in inside.mounts if mount.writable]
     paths = dict.fromkeys(grant for path in readable if os.path.exists(path) for grant in _grants(path, inside.hidden))
     return command_plan(spelled_for_the_host(job, tmp), isolate=True) | {
-        "paths": [*paths, *((path, ALL_RIGHTS) for path in writable if os.path.exists(path))],
+        "paths": [*paths, *(_grant(path, ALL_RIGHTS) for path in writable if os.path.exists(path))],
         "seccomp": seccomp.program(namespaces=False, sockets=job.network),
     }
+
+
+def _grant(path: str, rights: int) -> tuple[str, int]:
+    """The kernel refuses the rights of folders on a file."""
+    return path, rights if os.path.isdir(path) else rights & FILE_RIGHTS
 
 
 def _grants(root: str, hidden: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     """Rights that show ``root`` without the content of what is hidden below it."""
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     if root not in above:
-        yield root, READ_RIGHTS
+        yield _grant(root, READ_RIGHTS)
         return
     yield root, LIST_RIGHTS
     waiting = [root]
@@ -73,4 +78,4 @@ def _grants(root: str, hidden: tuple[str, ...]) -> Iterator[tuple[str, int]]:
                 if entry.path in above:
                     waiting.append(entry.path)
                 elif entry.path not in hidden and not entry.is_symlink():  # a link's target has rights of its own
-                    yield entry.path, READ_RIGHTS
+                    yield entry.path, READ_RIGHTS if entry.is_dir() else READ_RIGHTS & FILE_RIGHTS

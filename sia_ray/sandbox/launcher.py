@@ -152,7 +152,7 @@ def landlock_abi() -> int:
     return int(_LIBC.syscall(ctypes.c_long(_LANDLOCK_CREATE), None, ctypes.c_size_t(0), 1))
 
 
-_FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15
+FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15
 """What can be granted on a file: execute, write, read, truncate, ioctl of a device."""
 LIST_RIGHTS = 8
 READ_RIGHTS = 1 | 4 | LIST_RIGHTS
@@ -167,8 +167,6 @@ def landlock(plan: dict[str, Any]) -> None:
     ruleset = _syscall(_LANDLOCK_CREATE, "landlock", attributes, ctypes.c_size_t(len(attributes)), 0)
     for path, rights in plan["paths"]:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        if not os.path.isdir(path):
-            rights &= _FILE_RIGHTS
         _syscall(_LANDLOCK_ADD, f"landlock {path}", ruleset, 1, struct.pack("=Qi", rights, fd), 0)
         os.close(fd)
     _prctl(_NO_NEW_PRIVS, 1, "no_new_privs")
