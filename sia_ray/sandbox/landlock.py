@@ -52,7 +52,9 @@ def _plan(job: Job, tmp: Path) -> dict[str, object]:
     readable += [str(mount.source) for mount in inside.mounts if not mount.writable]
     writable = [str(tmp), *(f"/dev/{name}" for name in DEVICES)]
     writable += [str(mount.source) for mount in inside.mounts if mount.writable]
-    paths = dict.fromkeys(grant for path in readable if os.path.exists(path) for grant in _grants(path, inside.hidden))
+    hidden = frozenset(inside.hidden)
+    above = frozenset(str(parent) for path in hidden for parent in Path(path).parents)
+    paths = dict.fromkeys(g for path in readable if os.path.exists(path) for g in _grants(path, hidden, above))
     return command_plan(spelled_for_the_host(job, tmp), isolate=True) | {
         "paths": [*paths, *(_grant(path, ALL_RIGHTS) for path in writable if os.path.exists(path))],
         "seccomp": seccomp.program(namespaces=False, sockets=job.network),
@@ -64,9 +66,8 @@ def _grant(path: str, rights: int) -> tuple[str, int]:
     return path, rights if os.path.isdir(path) else rights & FILE_RIGHTS
 
 
-def _grants(root: str, hidden: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-    """Rights that show ``root`` without the content of what is hidden below it."""
-    above = {str(parent) for path in hidden for parent in Path(path).parents}
+def _grants(root: str, hidden: frozenset[str], above: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """Rights that show ``root`` without the content of what is ``hidden`` below it; ``above`` is all that leads there."""
     if root not in above:
         yield _grant(root, READ_RIGHTS)
         return

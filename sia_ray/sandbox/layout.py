@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,10 +60,11 @@ def layout(job: Job) -> Layout:
     system = [Mount(Path(p), p) for p in _SYSTEM if Path(p).is_dir() and not Path(p).is_symlink()]
     names = _ETC + (_ETC_NETWORK if job.network else ())
     etc = [Mount((p := Path("/etc", n)).resolve(), str(p)) for n in names if Path("/etc", n).exists()]
-    prefixes = list(interpreter_mounts(job.python)) if job.python else []
+    chain = list(_chain(job.python)) if job.python else []
+    prefixes = list(_prefix_mounts(chain))
     mounts = [*system, *etc, *prefixes, *_own(job)]
     _check_program(job, mounts)
-    installed = _installed(job.python)
+    installed = _installed(job.python, chain)
     hidden = {path for mount in (*system, *prefixes) for path in _shown(installed, mount, mounts)}
     return Layout(tuple(sorted(mounts, key=lambda m: m.target.count("/"))), links, tuple(sorted(hidden)))
 
@@ -77,14 +78,14 @@ def _shown(folders: set[Path], mount: Mount, mounts: list[Mount]) -> Iterator[st
                 yield path
 
 
-def _installed(python: Path | None) -> set[Path]:
-    """Real folders of what was installed into the system, into the bases of ``python`` and beside Sia-Ray.
+def _installed(python: Path | None, chain: list[Path]) -> set[Path]:
+    """Real folders of what was installed into the system, into the ``chain`` of ``python`` and beside Sia-Ray.
 
     ``python``'s own are not among them, and none are when it says that it uses those of its base.
     """
     if python and _settings(python).get("include-system-site-packages", "").lower() == "true":
         return set()
-    prefixes = {prefix.resolve() for prefix in _chain(python)} if python else set()
+    prefixes = {prefix.resolve() for prefix in chain}
     own = {python.resolve()} if python else set()
     ours = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix)}
     roots = ({Path("/usr"), Path("/usr/local")} | ours | prefixes) - own
@@ -113,7 +114,11 @@ def interpreter_mounts(prefix: Path) -> Iterator[Mount]:
 
     Each is shown at the path it is spelled by and, where that goes through symbolic links, at its real path.
     """
-    for spelled in _chain(prefix):
+    return _prefix_mounts(_chain(prefix))
+
+
+def _prefix_mounts(chain: Iterable[Path]) -> Iterator[Mount]:
+    for spelled in chain:
         if not spelled.is_relative_to("/usr"):
             yield Mount(spelled.resolve(), str(spelled))
 
