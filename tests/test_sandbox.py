@@ -524,7 +524,8 @@ from sia_ray.sandbox.select import select
 run = select({sandbox.name!r}).run
 code = "import os; print(os.getuid()); os.listdir('/usr')"
 print(run(Job(({system!r}, "-c", code), (), {{}}, Limits(memory_mb=256))).output.text(), end="")
-print(run(Job(({system!r}, "-c", "x = b'y' * (200 << 20); import signal; signal.pause()"), (), {{}}, Limits(memory_mb=100, wall_s=20))).cause)
+hog = "import signal; x = b'y' * (200 << 20); signal.pause()"
+print(run(Job(({system!r}, "-c", hog), (), {{}}, Limits(memory_mb=100, wall_s=20))).cause)
 """
     root = Path(__file__).parents[1]
     site = next(PREFIX.glob("lib/python3*/site-packages"))

@@ -67,7 +67,7 @@ def _grant(path: str, rights: int) -> tuple[str, int]:
 
 
 def _grants(root: str, hidden: frozenset[str], above: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """Rights that show ``root`` without the content of what is ``hidden`` below it; ``above`` is all that leads there."""
+    """Rights that show ``root`` without the content of what is ``hidden`` below it; ``above`` leads there."""
     if root not in above:
         yield _grant(root, READ_RIGHTS)
         return
