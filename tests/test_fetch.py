@@ -7,11 +7,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from wheels import make_wheel
 
 from sia_ray.errors import FetchError
 from sia_ray.sandbox.fetch import fetch_data
 from sia_ray.task.pack import TaskPack, load_pack
+from tests.wheels import make_wheel
 
 MEMBERS = {"tinydata/questions.json": b"[1, 2, 3]", "tinydata/evaluate.py": b"print(1)\n", "tinydata/other": b"-"}
 TOS = {"tinydata/questions.json": "data/public/questions.json", "tinydata/evaluate.py": "data/public/evaluate.py"}

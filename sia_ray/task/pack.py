@@ -60,7 +60,7 @@ class TaskPack:
 
     @property
     def requirements(self) -> bytes | None:
-        """``reference/requirements.txt``, or None when the running interpreter is enough."""
+        """``reference/requirements.txt``, or None when the standard library is enough."""
         return self.find(REQUIREMENTS).read_bytes() if self.has(REQUIREMENTS) else None
 
     @property
