@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sia_ray.config import RunSpec
     from sia_ray.errors import SiaRayError
-    from sia_ray.runtime.api import Run, resume, run, score_holdout
+    from sia_ray.runtime.api import Run, resume, run, score_holdout, sweep
     from sia_ray.runtime.connect import Connection, connect
     from sia_ray.task.pack import TaskPack, load_pack
 
@@ -32,6 +32,7 @@ _HOMES = {
     "resume": "sia_ray.runtime.api",
     "run": "sia_ray.runtime.api",
     "score_holdout": "sia_ray.runtime.api",
+    "sweep": "sia_ray.runtime.api",
 }
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "resume",
     "run",
     "score_holdout",
+    "sweep",
 ]
 
 

@@ -43,6 +43,7 @@ def test_public_names_are_these_and_resolve() -> None:
         "resume",
         "run",
         "score_holdout",
+        "sweep",
     }
     assert all(getattr(sia_ray, name) is not None for name in sia_ray.__all__)
     with pytest.raises(AttributeError, match="nothing"):

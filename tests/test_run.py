@@ -122,6 +122,13 @@ def test_two_runs_share_a_supervisor(tiny: str, tmp_path: Path) -> None:
     assert verify(tmp_path).ok
 
 
+def test_a_sweep_runs_side_by_side_and_keeps_its_order(tiny: str, tmp_path: Path) -> None:
+    runs = sia_ray.sweep([{"task": tiny, "seed": seed, "generations": 2} for seed in (5, 4)], storage=tmp_path)
+    assert [(run.status, run.row.seed) for run in runs] == [("done", 5), ("done", 4)]
+    with pytest.raises(UsageError, match="Did you mean 'seed'"):
+        sia_ray.sweep([{"task": tiny, "sead": 1}], storage=tmp_path)
+
+
 def test_the_run_tree_has_sia_s_names(undisturbed: Run) -> None:
     first = {path.name for path in (undisturbed.path / "gen_1").iterdir()}
     second = {path.name for path in (undisturbed.path / "gen_2").iterdir()}
@@ -165,6 +172,8 @@ def test_the_reading_commands_agree_with_the_ledger(undisturbed: Run) -> None:
     assert [g["score"] for g in shown["generations"]] == undisturbed.generations["score"].to_pylist()
     one = ask("show", "1", "--generation", "2")
     assert one["base"] == 1 and Path(one["path"], "target_agent.py").is_file()
+    changed = ask("show", "1", "--generation", "2", "--diff")["diff"]
+    assert changed.startswith("--- ") and "+def " in changed
     scored = ask("score", "1", "--split", "holdout")
     assert (scored["start"], scored["score"]) == (undisturbed.holdout["start"], undisturbed.holdout["score"])  # type: ignore[index]
     assert ask("ledger", "verify")["ok"] is True

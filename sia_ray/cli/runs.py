@@ -132,6 +132,7 @@ def status(storage: Storage = Path("runs"), as_json: AsJson = False) -> None:
 def show(
     run: Annotated[int, typer.Argument(help="number of the run")],
     generation: Annotated[int | None, typer.Option("--generation", "-g", help="one generation in full")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="with -g: what it changed in its base")] = False,
     storage: Storage = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
@@ -139,6 +140,8 @@ def show(
     from sia_ray.runtime.api import Run
 
     found = Run.load(storage, run)
+    if diff and generation is None:
+        raise UsageError("--diff needs a generation.", f"`sia-ray show {run} -g N --diff`")
     if generation is None:
         if as_json:
             typer.echo(json.dumps(found.as_dict()))
@@ -152,6 +155,11 @@ def show(
         raise NotFoundError(f"Run {run} has no generation {generation}.", f"`sia-ray show {run}` lists them.")
     record: dict[str, Any] = row.model_dump(mode="json")
     record["path"] = str(found.path / f"gen_{generation}")
+    if diff:
+        record["diff"] = _diff(found, generation, row.base)
+        if not as_json:
+            typer.echo(record["diff"], nl=False)
+            return
     if as_json:
         typer.echo(json.dumps(record))
         return
@@ -160,6 +168,13 @@ def show(
             typer.echo(
                 f"{key:<12} {json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value}"
             )
+
+
+def _diff(found: Run, generation: int, base: int | None) -> str:
+    from sia_ray.candidate.diff import diff as compare
+
+    before = found.harness(base) if base is not None else {}
+    return compare(before, found.harness(generation)).text
 
 
 def score(

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sia_ray.agents.protocol import load_agent
-from sia_ray.config import read_environment, resolve, unused_variables
+from sia_ray.candidate.bundle import unpack
+from sia_ray.candidate.store import BlobStore
+from sia_ray.config import RunSpec, read_environment, resolve, suggest, unused_variables
 from sia_ray.episode.decide import best_of
-from sia_ray.errors import NotFoundError
+from sia_ray.errors import NotFoundError, UsageError
 from sia_ray.ledger.query import read_only
-from sia_ray.ledger.schema import GenerationRow, RunRow
+from sia_ray.ledger.schema import CandidateRow, GenerationRow, RunRow
 from sia_ray.runtime.actors import load_actor_files
 from sia_ray.runtime.client import Client
 from sia_ray.runtime.connect import Connection, connect
-from sia_ray.runtime.prepare import parcel
+from sia_ray.runtime.prepare import Parcel, parcel
 from sia_ray.runtime.progress import Progress, for_terminal, silent
 from sia_ray.task.find import find_task
 from sia_ray.task.pack import load_pack
@@ -55,6 +57,16 @@ class Run:
     def refresh(self) -> Run:
         """The same run as its ledger has it now."""
         return Run.load(self.storage, self.number)
+
+    def harness(self, generation: int) -> dict[str, bytes]:
+        """The harness of a generation: path → content; empty where its answer never became a candidate."""
+        row = next((row for row in self.rows if row.generation == generation), None)
+        if row is None:
+            hint = f"`sia-ray show {self.number}` lists them."
+            raise NotFoundError(f"Run {self.number} has no generation {generation}.", hint)
+        with read_only(self.storage) as reader:
+            candidate = reader.state().get(CandidateRow, self.number, row.candidate)
+        return unpack(BlobStore(self.storage / "blobs").get(candidate.bundle)) if candidate else {}
 
     @property
     def number(self) -> int:
@@ -150,28 +162,62 @@ def run(
     driver dies, the run goes on (on a cluster) or waits for ``resume``. Raises UsageError for what a person must
     mend, InfrastructureError for what the machine lacks; a run whose candidates fail ends with status ``failed``.
     """
+    request = _request(
+        task,
+        generations=generations,
+        agent=agent,
+        agent_options=dict(agent_options) if agent_options else None,
+        seed=seed,
+        lookahead=lookahead,
+        sandbox=sandbox,
+        holdout=holdout,
+        run_id=run_id,
+    )
+    show = _progress(progress)
+    with _supervised(Path(storage), address, actors_dir) as client:
+        return _follow(client, client.start(*request), show)
+
+
+def sweep(
+    runs: Iterable[Mapping[str, Any]],
+    *,
+    storage: str | Path = DEFAULT_STORAGE,
+    address: str | None = None,
+    actors_dir: Path | None = None,
+) -> list[Run]:
+    """Improve many tasks (or one with many seeds) side by side; the finished runs, in the order asked.
+
+    Each of ``runs`` holds ``task`` and settings of ``run``: ``[{"task": "lawbench", "seed": s} for s in range(3)]``.
+    All share one storage root and its Supervisor. Raises UsageError for the first that a person must mend, before
+    any is started.
+    """
+    requests = [_request(**asked) for asked in runs]
+    with _supervised(Path(storage), address, actors_dir) as client:
+        numbers = [client.start(*request) for request in requests]
+        return [_follow(client, number, silent()) for number in numbers]
+
+
+class Request(NamedTuple):
+    """A run as a Supervisor accepts it."""
+
+    spec: RunSpec
+    parcel: Parcel
+
+
+def _request(task: str | os.PathLike[str], **explicit: Any) -> Request:
+    """Everything that can be known to be wrong is found here, before Ray starts."""
+    unknown = sorted(set(explicit) - set(RunSpec.model_fields))
+    if unknown:
+        raise UsageError(f"Unknown setting {unknown[0]!r}.", suggest(unknown[0], RunSpec.model_fields))
     root = find_task(task)
     pack = load_pack(root)
-    explicit = {
-        "generations": generations,
-        "agent": agent,
-        "agent_options": dict(agent_options) if agent_options else None,
-        "seed": seed,
-        "lookahead": lookahead,
-        "sandbox": sandbox,
-        "holdout": holdout,
-        "run_id": run_id,
-    }
     suggested = {"generations": pack.config.limits.generations}
     spec = resolve(explicit, os.environ, pack=suggested, task=pack.name)
     harness = {path: data.decode("utf-8", errors="replace") for path, data in pack.reference_harness.items()}
     load_agent(spec.agent, spec.agent_options).check(pack.reference_texts, harness)
     for name in unused_variables(os.environ):
         log.warning("%s is set, but this version asks no model: it has no effect", name)
-    show = _progress(progress)
-    with _supervised(Path(storage), address, actors_dir) as client:
-        number = client.start(spec, parcel(root))
-        return _follow(client, number, show)
+    return Request(spec, parcel(root))
 
 
 def resume(
