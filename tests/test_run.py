@@ -173,7 +173,7 @@ def test_the_reading_commands_agree_with_the_ledger(undisturbed: Run) -> None:
     one = ask("show", "1", "--generation", "2")
     assert one["base"] == 1 and Path(one["path"], "target_agent.py").is_file()
     changed = ask("show", "1", "--generation", "2", "--diff")["diff"]
-    assert changed.startswith("--- ") and "+def " in changed
+    assert changed.startswith("--- ") and "\n+" in changed
     scored = ask("score", "1", "--split", "holdout")
     assert (scored["start"], scored["score"]) == (undisturbed.holdout["start"], undisturbed.holdout["score"])  # type: ignore[index]
     assert ask("ledger", "verify")["ok"] is True
