@@ -5,7 +5,7 @@ def classify(known, labels, unknown, names):
     weight = np.asarray(known.sum(axis=0)).ravel()
     columns = np.sort(np.argsort(-weight, kind="stable")[:SVC_FEATURES])
     known, unknown = unit_rows(known[:, columns]), unit_rows(unknown[:, columns])
-    machine = LinearSVC(C=SVC_C, dual=True, tol=0.1, max_iter=200, random_state=SEED).fit(known, labels)
+    machine = LinearSVC(C=SVC_C, dual=True, tol=1e-2, max_iter=200, random_state=SEED).fit(known, labels)
     scores = np.full((unknown.shape[0], names.shape[0]), -9.0)
     scores[:, machine.classes_] = machine.decision_function(unknown)
     return scores

@@ -1,3 +1,3 @@
 def vectorise(texts):
-    """Counts of characters, of pairs, and of pairs with one or two characters between, all inside a clause."""
-    return count_shapes(texts, [(0,), (0, 1), (0, 2), (0, 3)], PUNCTUATION)
+    """Counts of runs of 1 … NGRAM_MAX characters and of pairs with one or two characters between."""
+    return count_shapes(texts, [*(tuple(range(n)) for n in range(1, NGRAM_MAX + 1)), (0, 2), (0, 3)], PUNCTUATION)
