@@ -109,6 +109,15 @@ def evaluator_task(wanted: EvaluatorConfig, *, name: str) -> Any:
     return _remote(_score).options(**options)
 
 
+def _import_evaluators() -> None:
+    """Nothing: the worker process that runs this has imported what evaluators need."""
+
+
+def warm_evaluator(wanted: EvaluatorConfig) -> None:
+    """Have Ray start a worker for evaluators now, while the first candidate is being made and run."""
+    _remote(_import_evaluators).options(num_cpus=wanted.num_cpus, max_retries=0, name="warm an evaluator").remote()
+
+
 def _ray_options(file: ActorFile) -> dict[str, Any]:
     ray_options = file.ray.model_dump(exclude={"replicas"}, exclude_none=True)
     return {key: value for key, value in ray_options.items() if value or key in ("num_cpus", "max_restarts")}

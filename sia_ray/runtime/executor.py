@@ -29,7 +29,7 @@ from sia_ray.episode.work import Done, Fault, Kind, Order
 from sia_ray.errors import EditRejected, InfrastructureError, NotFoundError, UsageError
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.evaluation.results import Status
-from sia_ray.runtime.actors import ActorFiles, evaluator_task, start_actor
+from sia_ray.runtime.actors import ActorFiles, evaluator_task, start_actor, warm_evaluator
 from sia_ray.runtime.prepare import Ready
 from sia_ray.runtime.scoring import ScoringJob
 from sia_ray.sandbox.policy import Limits
@@ -136,6 +136,8 @@ class RayExecutor:
         )
         pools.meta.warm()
         pools.target.warm()
+        if not ready.pack.config.evaluator.num_gpus and not ready.pack.config.evaluator.resources:
+            warm_evaluator(ready.pack.config.evaluator)
         self._pools[run] = pools
 
     def remove_run(self, run: int) -> None:
