@@ -20,8 +20,8 @@ demo: .venv/ready  ## improve LawBench's harness: no key, no GPU
 test: .venv/ready-dev  ## unit, contract, one real run
 	$(BIN)/pytest -m "$(FAST)"
 
-test-unit: .venv/ready-dev  ## no Ray, no sandbox
-	$(BIN)/pytest -m "$(FAST) and not ray and not sandbox"
+test-unit: .venv/ready-dev  ## no Ray, no sandbox, no pip
+	$(BIN)/pytest -n auto --dist worksteal -m "$(FAST) and not ray and not sandbox and not installs"
 
 test-all: .venv/ready-dev  ## everything but live endpoints
 	$(BIN)/pytest -m "not live"

@@ -14,6 +14,8 @@ from sia_ray.sandbox import environments
 from sia_ray.sandbox.environments import Environment, ensure_environment, index_settings, normalise
 from tests.wheels import make_wheel
 
+pytestmark = pytest.mark.installs
+
 
 @pytest.fixture
 def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

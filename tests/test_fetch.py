@@ -13,6 +13,8 @@ from sia_ray.sandbox.fetch import fetch_data
 from sia_ray.task.pack import TaskPack, load_pack
 from tests.wheels import make_wheel
 
+pytestmark = pytest.mark.installs
+
 MEMBERS = {"tinydata/questions.json": b"[1, 2, 3]", "tinydata/evaluate.py": b"print(1)\n", "tinydata/other": b"-"}
 TOS = {"tinydata/questions.json": "data/public/questions.json", "tinydata/evaluate.py": "data/public/evaluate.py"}
 

@@ -133,10 +133,9 @@ def test_an_unknown_key_of_an_actor_file_is_an_error_with_a_suggestion() -> None
     ],
 )
 def test_a_wrong_call_is_one_clear_error(arguments: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = subprocess.run([*COMMAND, *arguments, "--json"], capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-    as_json = subprocess.run([*COMMAND, *arguments, "--json"], capture_output=True, text=True, cwd=tmp_path, timeout=60)
-    envelope = json.loads(as_json.stdout.splitlines()[-1])
+    envelope = json.loads(done.stdout.splitlines()[-1])
     assert set(envelope["error"]) == {"kind", "message", "hint"}

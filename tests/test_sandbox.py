@@ -153,8 +153,8 @@ for change in (lambda: (data / 'in.txt').write_text('forged'), lambda: (data / '
 Path('out.txt').write_text('made')
 (work / 'sub').mkdir()
 """
-    mounts = (Mount(data, "/data"), Mount(work, "/work/here", writable=True))
-    finished = sandbox.run(job(code, "/data", "/work/here", mounts=mounts)._replace(cwd="/work/here"))
+    mounts = (Mount(data, "/data"), Mount(work, "/job/here", writable=True))
+    finished = sandbox.run(job(code, "/data", "/job/here", mounts=mounts)._replace(cwd="/job/here"))
     assert finished.output.text() == "given\n", finished
     assert (data / "in.txt").read_text() == "given"
     assert [p.name for p in data.iterdir()] == ["in.txt"]
