@@ -30,7 +30,13 @@ def finish(*arguments: str) -> dict[str, Any]:
 def end_when(line: str, arguments: list[str], how: signal.Signals) -> tuple[int, str]:
     """Start the command and send it ``how`` when its stderr says ``line``; its exit code and last words."""
     process = subprocess.Popen(
-        [*COMMAND, *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
+        [*COMMAND, *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        # Tests that run in the background inherit an ignored Ctrl-C; a person's command does not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     for said in process.stderr:
