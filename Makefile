@@ -34,6 +34,7 @@ lint: .venv/ready-dev
 
 bench: .venv/ready-dev  ## each benchmark with its bars
 	$(BIN)/python benchmarks/overhead.py --check
+	$(BIN)/python benchmarks/sandbox.py --check
 	$(BIN)/python benchmarks/lawbench.py --check
 
 clean:
