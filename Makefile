@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 FAST := not (chaos or slow or browser or weights or live)
 
-.PHONY: demo test test-unit test-all lint bench clean
+.PHONY: demo test test-unit test-all soak lint bench clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -25,6 +25,9 @@ test-unit: .venv/ready-dev  ## no Ray, no sandbox, no pip
 
 test-all: .venv/ready-dev  ## everything but live endpoints
 	$(BIN)/pytest -m "not live"
+
+soak: .venv/ready-dev  ## 200 kills of the Supervisor
+	CHAOS_KILLS=200 $(BIN)/pytest tests/chaos
 
 lint: .venv/ready-dev
 	$(BIN)/ruff check .
