@@ -239,7 +239,8 @@ def test_too_many_processes_end_the_run(any_sandbox: Sandbox) -> None:
     marker = f"forks-{any_sandbox.name}-{os.getpid()}"
     code = "import os, signal\nfor _ in range(60):\n if os.fork() == 0: break\nsignal.pause()"
     finished = any_sandbox.run(job(code, marker, processes=20))
-    assert finished.cause is Cause.MEMORY or finished.returncode == 1, finished
+    # Where the kernel keeps the limit (Linux 5.14), fork fails and the program ends by itself.
+    assert finished.cause is Cause.PROCESSES or finished.returncode == 1, finished
     assert alive(marker) == []
 
 

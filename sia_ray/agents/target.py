@@ -88,6 +88,8 @@ def _reason(cause: Cause, returncode: int | None, limits: Limits) -> str:
             return f"ran past {limits.wall_s:g} s"
         case Cause.MEMORY:
             return f"used more than {limits.memory_mb} MiB"
+        case Cause.PROCESSES:
+            return f"had more than {limits.processes} processes and threads"
         case Cause.SIGNAL:
             return f"died of signal {-returncode if returncode else '?'}"
         case _:

@@ -60,6 +60,8 @@ class Cause(StrEnum):
     """The wall-time limit passed; the whole tree was killed."""
     MEMORY = "memory"
     """The memory limit was passed."""
+    PROCESSES = "processes"
+    """More processes and threads were alive at once than allowed."""
     SIGNAL = "signal"
     """The command died of a signal that was not ours (segmentation fault, abort)."""
     INFRASTRUCTURE = "infrastructure"

@@ -200,7 +200,7 @@ class _Run:
         if (too_much or too_many) and self._above:
             what = f"{memory:.0f} MiB of memory" if too_much else f"{seen.processes} processes and threads"
             allowed = f"{self._limits.memory_mb} MiB" if too_much else str(self._limits.processes)
-            self._stop(Cause.MEMORY, f"{what} in use, {allowed} allowed")
+            self._stop(Cause.MEMORY if too_much else Cause.PROCESSES, f"{what} in use, {allowed} allowed")
         self._above = too_much or too_many
         now = time.monotonic()
         self._pause_s = min(self._pause_s * 2, _SLOWEST_LOOK_S)
