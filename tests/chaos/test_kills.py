@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.chaos, pytest.mark.usefixtures("local
 KILLS = int(os.environ.get("CHAOS_KILLS", "3"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 GENERATIONS = 6
+LAST_POSITION = 80
+"""An undisturbed run leaves about a hundred events; a kill must come before its last."""
 
 
 class KillAt:
@@ -54,7 +56,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, local_ray: None) -> st
 def test_a_supervisor_killed_at_a_random_event_changes_nothing(
     undisturbed: str, tiny: str, tmp_path: Path, seed: int
 ) -> None:
-    killer = KillAt(tmp_path, random.Random(seed).randint(1, 20))
+    killer = KillAt(tmp_path, random.Random(seed).randint(1, LAST_POSITION))
     run = sia_ray.run(tiny, generations=GENERATIONS, seed=3, storage=tmp_path, progress=killer)
     assert killer.killed
     assert run.state_digest == undisturbed
