@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sia_ray.cli.tasks import app
+from sia_ray.evaluation.findings import Finding, Level, Report
 from sia_ray.evaluation.harness_run import HarnessRun, run_harness
-from sia_ray.evaluation.preflight import Finding, Level, Report, check
+from sia_ray.evaluation.preflight import check
 from sia_ray.evaluation.source_scan import model_names, same_model, scan_source
 from sia_ray.sandbox.policy import Cause, Limits
 from sia_ray.sandbox.select import select

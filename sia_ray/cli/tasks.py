@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sia_ray.evaluation.preflight import Report
+    from sia_ray.evaluation.findings import Report
 
 app = typer.Typer(name="tasks", help="List, show, fetch and check task packs.", no_args_is_help=True)
 

@@ -6,27 +6,23 @@ pack becomes a finding that names the place and the way out. Nothing is recorded
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
-
-from pydantic import BaseModel, ConfigDict, computed_field
+from typing import Any, Protocol
 
 from sia_ray.errors import SiaRayError
 from sia_ray.evaluation.contract import Evaluation, evaluate
+from sia_ray.evaluation.findings import Report, SplitSize, Trial
 from sia_ray.evaluation.harness_run import HarnessRun, run_harness
+from sia_ray.evaluation.needs import compare_models, explain, scan_reference
 from sia_ray.evaluation.results import Status
-from sia_ray.evaluation.source_scan import FLAGS, Scan, model_names, same_model, scan_source
 from sia_ray.evaluation.statistics import smallest_gain
 from sia_ray.sandbox.environments import ensure_environment
 from sia_ray.sandbox.fetch import with_data
-from sia_ray.sandbox.policy import Cause, Job, Limits, Sandbox
+from sia_ray.sandbox.policy import Cause, Limits, Sandbox
 from sia_ray.sandbox.preparation import script_runner
 from sia_ray.sandbox.variables import base_env
-from sia_ray.task.pack import ITEMS, REFERENCE, REQUIREMENTS, SEARCH_SPACE, TASK_MD, TaskPack, inspect_pack
+from sia_ray.task.pack import REFERENCE, REQUIREMENTS, SEARCH_SPACE, TaskPack, inspect_pack
 from sia_ray.task.splits import Split, Splits, materialise
 
 CHECK_WALL_S = 120
@@ -34,88 +30,10 @@ CHECK_WALL_S = 120
 LOG_CHARS = 4_000
 
 
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    ERROR = "error"
-    """A run of this pack would fail, or its scores would mean nothing."""
-    WARNING = "warning"
-    """A run works; somebody will be surprised later."""
-
-
-class Finding(BaseModel):
-    """One thing to know about the pack, where it stands and what to do about it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    level: Level
-    what: str
-    where: str
-    todo: str
-
-
-class SplitSize(BaseModel):
-    """``smallest_gain`` is the least gain in a mean of right answers that ``items`` can show (one-sided, 5 %)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    items: int | None
-    smallest_gain: float | None
-
-
-class Report(BaseModel):
-    """What the preflight found. ``score`` is the reference's on ``split``, a few rows, and no estimate of anything."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    task: str
-    root: str
-    digest: str = ""
-    sandbox: str = ""
-    split: str = ""
-    limit_s: float | None = None
-    """What the reference was given here; a run gives it ``[target] wall_s``."""
-    metric: str = ""
-    direction: str = "max"
-    status: str = ""
-    score: float | None = None
-    items: int | None = None
-    seconds: dict[str, float] = {}
-    peak_memory_mb: float | None = None
-    log: str = ""
-    """The end of what the reference printed."""
-    splits: dict[str, SplitSize] = {}
-    findings: tuple[Finding, ...] = ()
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def ok(self) -> bool:
-        """Whether a run may start: no finding is an error."""
-        return all(finding.level is not Level.ERROR for finding in self.findings)
-
-
 class SpaceCheck(Protocol):
     """Checks ``reference/search_space.toml``: (reference files by path, reference agent); raises SiaRayError."""
 
     def __call__(self, reference: Mapping[str, str], agent: str) -> None: ...
-
-
-class Trial(NamedTuple):
-    """What ``check`` was given, and the one place where it collects what it finds."""
-
-    sandbox: Sandbox
-    cache_dir: Path
-    findings: list[Finding]
-    seconds: dict[str, float]
-
-    def error(self, what: str, where: str, todo: str) -> None:
-        self.findings.append(Finding(level=Level.ERROR, what=what, where=where, todo=todo))
-
-    def warn(self, what: str, where: str, todo: str) -> None:
-        self.findings.append(Finding(level=Level.WARNING, what=what, where=where, todo=todo))
-
-    def failed(self, error: SiaRayError, where: str) -> None:
-        self.error(error.message.strip(), where, error.hint)
 
 
 def check(
@@ -147,16 +65,16 @@ def _check_pack(
 ) -> Report:
     report = report.model_copy(update={"task": pack.name, "digest": pack.digest})
     try:
-        with _timed(trial, "fetch"):
+        with trial.timed("fetch"):
             pack = with_data(pack, trial.cache_dir)
-        with _timed(trial, "environment"):
+        with trial.timed("environment"):
             python = ensure_environment(pack.requirements, cache_dir=trial.cache_dir).python
     except SiaRayError as error:
         trial.failed(error, "task.toml [data]" if "environment" not in trial.seconds else REQUIREMENTS)
         return report
     splits = _splits(pack, trial, python)
     public = splits.smoke.public if splits else pack.root / "data" / "public"
-    scan = _scan(pack, trial)
+    scan = scan_reference(pack, trial)
     if splits is not None:
         report = report.model_copy(update={"splits": {str(s.name): _size(s) for s in splits.by_name.values()}})
         run = _run_reference(pack, trial, splits.smoke, python, env)
@@ -175,8 +93,8 @@ def _check_pack(
         fatal = True
     if scan is not None:
         available = {**base_env(python=python.parent.parent), **env}
-        _explain(pack, trial, scan, public, python, available, fatal=fatal)
-        _compare_models(pack, trial, scan, profile_models)
+        explain(pack, trial, scan, public, python, available, fatal=fatal)
+        compare_models(pack, trial, scan, profile_models)
     return report
 
 
@@ -184,7 +102,7 @@ def _splits(pack: TaskPack, trial: Trial, python: Path) -> Splits | None:
     if pack.evaluator is None:
         return None
     try:
-        with _timed(trial, "splits"):
+        with trial.timed("splits"):
             run_script = script_runner(trial.sandbox, python)
             return materialise(pack, cache_dir=trial.cache_dir, run_script=run_script)
     except SiaRayError as error:
@@ -267,104 +185,6 @@ def _evaluate(pack: TaskPack, trial: Trial, split: Split, python: Path, outputs:
     )
 
 
-def _scan(pack: TaskPack, trial: Trial) -> Scan | None:
-    try:
-        return scan_source(pack.reference_agent)
-    except (SyntaxError, ValueError) as error:
-        trial.error(f"not valid Python: {error}", REFERENCE, "Correct the syntax.")
-    except SiaRayError as error:
-        trial.failed(error, REFERENCE)
-    return None
-
-
-def _explain(
-    pack: TaskPack,
-    trial: Trial,
-    scan: Scan,
-    public: Path,
-    python: Path,
-    available: Mapping[str, str],
-    *,
-    fatal: bool,
-) -> None:
-    """What the source asks for and would not find: errors when the reference did not run, else warnings."""
-    report = trial.error if fatal else trial.warn
-    for flag in FLAGS:
-        if flag not in scan.flags:
-            todo = "A harness is started as `target_agent.py --dataset_dir D --working_dir W`."
-            report(f"the reference does not take {flag}", REFERENCE, todo)
-    for path, line in scan.dataset_files.items():
-        if not (public / path).exists():
-            todo = "Put it there (a split script can), or read it only when it exists."
-            report(f"it reads {path}, which is not in data/public", f"{REFERENCE}:{line}", todo)
-    for variable, line in scan.variables.items():
-        if variable not in available:
-            todo = "Nothing is inherited from your shell: give the run a target profile that names this key."
-            report(f"it reads {variable}, which would not be set", f"{REFERENCE}:{line}", todo)
-    if scan.hosted and not pack.config.target.network:
-        names = ", ".join(sorted(scan.hosted))
-        line = min(scan.hosted.values())
-        todo = "Set [target] network = true in task.toml."
-        report(f"it calls a hosted model ({names}), and a run has no network", f"{REFERENCE}:{line}", todo)
-    _check_imports(pack, trial, python, fatal=fatal)
-
-
-def _check_imports(pack: TaskPack, trial: Trial, python: Path, *, fatal: bool) -> None:
-    """Packages that the pack's own Python files import and the environment does not have."""
-    wanted: dict[str, list[str]] = {}
-    for path in filter(None, (REFERENCE, pack.evaluator, ITEMS, pack.config.splits.script)):
-        if not pack.has(path):
-            continue
-        try:
-            imports = scan_source(pack.find(path).read_text(encoding="utf-8")).imports
-        except (SyntaxError, ValueError):
-            continue
-        for name, line in imports.items():
-            if not (pack.find(path).parent / f"{name}.py").exists():
-                wanted.setdefault(name, []).append(f"{path}:{line}")
-    report = trial.error if fatal else trial.warn
-    for name in _missing(trial, sorted(wanted), python):
-        todo = f"Add its package to {REQUIREMENTS}."
-        report(f"the environment lacks {name}, which is imported", ", ".join(wanted[name]), todo)
-
-
-_MISSING = """
-import importlib.util, sys
-for name in sys.argv[1:]:
-    try:
-        found = importlib.util.find_spec(name)
-    except ImportError:
-        found = None
-    if found is None:
-        print(name)
-"""
-
-
-def _missing(trial: Trial, names: Sequence[str], python: Path) -> list[str]:
-    """Which of these packages the environment does not have."""
-    if not names:
-        return []
-    prefix = python.parent.parent
-    limits = Limits(wall_s=30, memory_mb=512, cpus=1)
-    argv = (str(python), "-I", "-c", _MISSING, *names)
-    finished = trial.sandbox.run(Job(argv, (), base_env(python=prefix), limits, python=prefix))
-    return finished.output.text().split() if finished.ok else []
-
-
-def _compare_models(pack: TaskPack, trial: Trial, scan: Scan, profile_models: Sequence[str]) -> None:
-    asked = model_names(pack.task_md)
-    used = list(scan.models)
-    todo = "Name one model everywhere: a run of another model is another task."
-    other = [model for model in used if asked and not any(same_model(model, name) for name in asked)]
-    if other:
-        where = f"{REFERENCE}:{scan.models[other[0]]}, {TASK_MD}"
-        trial.warn(f"the reference uses {', '.join(other)}, task.md asks for {', '.join(asked)}", where, todo)
-    named = [*asked, *used]
-    for profile in profile_models if named else ():
-        if not any(same_model(profile, name) for name in named):
-            trial.warn(f"the profile's {profile} is none of {', '.join(dict.fromkeys(named))}", TASK_MD, todo)
-
-
 def _check_space(pack: TaskPack, trial: Trial, space_check: SpaceCheck) -> None:
     space = pack.search_space
     if space is None:
@@ -385,13 +205,3 @@ def _check_space(pack: TaskPack, trial: Trial, space_check: SpaceCheck) -> None:
 def _last_words(run: HarnessRun) -> str:
     lines = [line.strip() for line in run.finished.output.text().splitlines() if line.strip()]
     return lines[-1][:200] if lines else "it said nothing"
-
-
-@contextmanager
-def _timed(trial: Trial, name: str) -> Iterator[None]:
-    """Add the seconds of a block to ``trial.seconds``, also when it raises."""
-    start = time.monotonic()
-    try:
-        yield
-    finally:
-        trial.seconds[name] = time.monotonic() - start
