@@ -85,13 +85,13 @@ VARIABLES: dict[str, Variable] = {
     "SIA_META_MODEL": Variable(None, unused=True),
     "SIA_TASK_MODEL": Variable(None, unused=True),
     "SIA_META_AGENT_PROFILE": Variable(None, unused=True),
-    "SIA_TARGET_AGENT_PROFILE": Variable(None, unused=True),
+    "SIA_TARGET_AGENT_PROFILE": Variable(None),
     "SIA_PROVIDERS_DIR": Variable(None, unused=True),
-    "SIA_PROFILES_DIR": Variable(None, unused=True),
+    "SIA_PROFILES_DIR": Variable(None),
     "SIA_RAY_CACHE": Variable(None),
     "SIA_RAY_FAULT": Variable(None),
 }
-"""SIA's variables and ours. The two without a setting are read where they are used; ``unused`` ones await a back-end
+"""SIA's variables and ours. Those without a setting are read where they are used; ``unused`` ones await a back-end
 that asks a model, and a run says so when one is set."""
 
 

@@ -33,6 +33,10 @@ def run(
         str | None, typer.Option(help="auto, bubblewrap, namespaces, landlock, or none (isolates nothing)")
     ] = None,
     holdout: Annotated[bool | None, typer.Option("--holdout/--no-holdout", help="score the holdout at the end")] = None,
+    target_agent_profile: Annotated[
+        str | None,
+        typer.Option("--target-agent-profile", help="SIA's target profile: its agent_reference is the first harness"),
+    ] = None,
     transcript: Annotated[
         Path | None, typer.Option(help="with --agent replay: the recorded replies", show_default=False)
     ] = None,
@@ -68,6 +72,7 @@ def run(
         sandbox=sandbox,
         holdout=holdout,
         run_id=run_id,
+        target_agent_profile=target_agent_profile,
         storage=storage,
         address=_address(address, local=local),
         actors_dir=actors_dir,

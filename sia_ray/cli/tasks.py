@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,6 +114,9 @@ def fetch(
 def check(
     task: Task,
     sandbox: Annotated[str, typer.Option("--sandbox", help="Sandbox mode.")] = "auto",
+    target_agent_profile: Annotated[
+        str | None, typer.Option("--target-agent-profile", help="Check the agent_reference of SIA's target profile.")
+    ] = None,
     task_dir: TaskDirs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -120,11 +124,17 @@ def check(
     from sia_ray.errors import PackError
     from sia_ray.evaluation import preflight
     from sia_ray.sandbox.select import select
+    from sia_ray.task.agent_reference import PROFILE, load_target_profile, with_profile
     from sia_ray.task.cache import cache_root
     from sia_ray.task.find import find_task
 
-    root = find_task(task, extra_dirs=task_dir or [])
-    report = preflight.check(root, sandbox=select(sandbox), cache_dir=cache_root(), space_check=_check_space)
+    root, models = find_task(task, extra_dirs=task_dir or []), []
+    if named := target_agent_profile or os.environ.get(PROFILE):
+        profile = load_target_profile(named, os.environ)
+        root, models = with_profile(root, profile, cache_dir=cache_root()), [profile.model] if profile.model else []
+    report = preflight.check(
+        root, sandbox=select(sandbox), cache_dir=cache_root(), space_check=_check_space, profile_models=models
+    )
     if as_json:
         typer.echo(report.model_dump_json())
     else:

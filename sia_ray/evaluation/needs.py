@@ -10,16 +10,16 @@ from sia_ray.evaluation.findings import Trial
 from sia_ray.evaluation.source_scan import FLAGS, Scan, model_names, same_model, scan_source
 from sia_ray.sandbox.policy import Job, Limits
 from sia_ray.sandbox.variables import base_env
-from sia_ray.task.pack import ITEMS, REFERENCE, REQUIREMENTS, TASK_MD, TaskPack
+from sia_ray.task.pack import ITEMS, REQUIREMENTS, TASK_MD, TaskPack
 
 
 def scan_reference(pack: TaskPack, trial: Trial) -> Scan | None:
     try:
         return scan_source(pack.reference_agent)
     except (SyntaxError, ValueError) as error:
-        trial.error(f"not valid Python: {error}", REFERENCE, "Correct the syntax.")
+        trial.error(f"not valid Python: {error}", pack.entry, "Correct the syntax.")
     except SiaRayError as error:
-        trial.failed(error, REFERENCE)
+        trial.failed(error, pack.entry)
     return None
 
 
@@ -38,35 +38,38 @@ def explain(
     for flag in FLAGS:
         if flag not in scan.flags:
             todo = "A harness is started as `target_agent.py --dataset_dir D --working_dir W`."
-            report(f"the reference does not take {flag}", REFERENCE, todo)
+            report(f"the reference does not take {flag}", pack.entry, todo)
     for path, line in scan.dataset_files.items():
         if not (public / path).exists():
             todo = "Put it there (a split script can), or read it only when it exists."
-            report(f"it reads {path}, which is not in data/public", f"{REFERENCE}:{line}", todo)
+            report(f"it reads {path}, which is not in data/public", f"{pack.entry}:{line}", todo)
     for variable, line in scan.variables.items():
         if variable not in available:
             todo = "Nothing is inherited from your shell: give the run a target profile that names this key."
-            report(f"it reads {variable}, which would not be set", f"{REFERENCE}:{line}", todo)
+            report(f"it reads {variable}, which would not be set", f"{pack.entry}:{line}", todo)
     if scan.hosted and not pack.config.target.network:
         names = ", ".join(sorted(scan.hosted))
         line = min(scan.hosted.values())
         todo = "Set [target] network = true in task.toml."
-        report(f"it calls a hosted model ({names}), and a run has no network", f"{REFERENCE}:{line}", todo)
+        report(f"it calls a hosted model ({names}), and a run has no network", f"{pack.entry}:{line}", todo)
     _check_imports(pack, trial, python, fatal=fatal)
 
 
 def _check_imports(pack: TaskPack, trial: Trial, python: Path, *, fatal: bool) -> None:
     """Packages that the pack's own Python files import and the environment does not have."""
     wanted: dict[str, list[str]] = {}
-    for path in filter(None, (REFERENCE, pack.evaluator, ITEMS, pack.config.splits.script)):
-        if not pack.has(path):
+    for path in filter(None, (*pack.harness_files.values(), pack.evaluator, ITEMS, pack.config.splits.script)):
+        if not (path.endswith(".py") and pack.has(path)):
             continue
+        folders = [pack.find(path).parent]
+        if path in pack.harness_files.values():
+            folders.append(pack.find(pack.entry).parent)
         try:
             imports = scan_source(pack.find(path).read_text(encoding="utf-8")).imports
         except (SyntaxError, ValueError):
             continue
         for name, line in imports.items():
-            if not (pack.find(path).parent / f"{name}.py").exists():
+            if not any((folder / f"{name}.py").exists() or (folder / name).is_dir() for folder in folders):
                 wanted.setdefault(name, []).append(f"{path}:{line}")
     report = trial.error if fatal else trial.warn
     for name in _missing(trial, sorted(wanted), python):
@@ -103,7 +106,7 @@ def compare_models(pack: TaskPack, trial: Trial, scan: Scan, profile_models: Seq
     todo = "Name one model everywhere: a run of another model is another task."
     other = [model for model in used if asked and not any(same_model(model, name) for name in asked)]
     if other:
-        where = f"{REFERENCE}:{scan.models[other[0]]}, {TASK_MD}"
+        where = f"{pack.entry}:{scan.models[other[0]]}, {TASK_MD}"
         trial.warn(f"the reference uses {', '.join(other)}, task.md asks for {', '.join(asked)}", where, todo)
     named = [*asked, *used]
     for profile in profile_models if named else ():

@@ -22,7 +22,7 @@ from sia_ray.sandbox.fetch import with_data
 from sia_ray.sandbox.policy import Cause, Limits, Sandbox
 from sia_ray.sandbox.preparation import script_runner
 from sia_ray.sandbox.variables import base_env
-from sia_ray.task.pack import REFERENCE, REQUIREMENTS, SEARCH_SPACE, TaskPack, inspect_pack
+from sia_ray.task.pack import REQUIREMENTS, SEARCH_SPACE, TaskPack, inspect_pack
 from sia_ray.task.splits import Split, Splits, materialise
 
 CHECK_WALL_S = 120
@@ -136,13 +136,13 @@ def _run_reference(pack: TaskPack, trial: Trial, split: Split, python: Path, env
         todo = f"The check gives it {wall_s:g} s. Let [splits] script cut a smoke split of a few rows."
         if split.name == "smoke":
             todo = "Make the smoke split smaller, or the reference faster."
-        trial.error(f"the reference did not end within {wall_s:g} s on {split.name}", REFERENCE, todo)
+        trial.error(f"the reference did not end within {wall_s:g} s on {split.name}", pack.entry, todo)
     elif finished.cause is Cause.INFRASTRUCTURE:
-        trial.error(f"the sandbox could not run it: {finished.detail}", REFERENCE, "See `--sandbox MODE`.")
+        trial.error(f"the sandbox could not run it: {finished.detail}", pack.entry, "See `--sandbox MODE`.")
     elif not finished.ok:
         ended = f"exit {finished.returncode}" if finished.cause is Cause.EXITED else str(finished.cause)
         todo = "Correct what it says; --json has more of its output."
-        trial.error(f"the reference failed on {split.name} ({ended}): {_last_words(run)}", REFERENCE, todo)
+        trial.error(f"the reference failed on {split.name} ({ended}): {_last_words(run)}", pack.entry, todo)
     return run
 
 

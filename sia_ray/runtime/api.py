@@ -23,6 +23,8 @@ from sia_ray.runtime.client import Client
 from sia_ray.runtime.connect import Connection, connect
 from sia_ray.runtime.prepare import Parcel, parcel
 from sia_ray.runtime.progress import Progress, for_terminal, silent
+from sia_ray.task.agent_reference import PROFILE, load_target_profile, with_profile
+from sia_ray.task.cache import cache_root
 from sia_ray.task.find import find_task
 from sia_ray.task.pack import load_pack
 
@@ -151,6 +153,7 @@ def run(
     sandbox: str | None = None,
     holdout: bool | None = None,
     run_id: int | None = None,
+    target_agent_profile: str | None = None,
     storage: str | Path = DEFAULT_STORAGE,
     address: str | None = None,
     actors_dir: Path | None = None,
@@ -158,6 +161,7 @@ def run(
 ) -> Run:
     """Improve ``task`` (a name or a folder) and return the finished run.
 
+    ``target_agent_profile`` names one of SIA's target profiles: its ``agent_reference`` is the first harness.
     ``None`` leaves a setting to SIA's variables, the pack and the defaults. ``address`` is as in ``connect``. If the
     driver dies, the run goes on (on a cluster) or waits for ``resume``. Raises UsageError for what a person must
     mend, InfrastructureError for what the machine lacks; a run whose candidates fail ends with status ``failed``.
@@ -172,6 +176,7 @@ def run(
         sandbox=sandbox,
         holdout=holdout,
         run_id=run_id,
+        target_agent_profile=target_agent_profile,
     )
     show = _progress(progress)
     with _supervised(Path(storage), address, actors_dir) as client:
@@ -204,12 +209,15 @@ class Request(NamedTuple):
     parcel: Parcel
 
 
-def _request(task: str | os.PathLike[str], **explicit: Any) -> Request:
+def _request(task: str | os.PathLike[str], target_agent_profile: str | None = None, **explicit: Any) -> Request:
     """Everything that can be known to be wrong is found here, before Ray starts."""
     unknown = sorted(set(explicit) - set(RunSpec.model_fields))
     if unknown:
         raise UsageError(f"Unknown setting {unknown[0]!r}.", suggest(unknown[0], RunSpec.model_fields))
     root = find_task(task)
+    if named := target_agent_profile or os.environ.get(PROFILE):
+        root = with_profile(root, load_target_profile(named, os.environ), cache_dir=cache_root())
+        log.warning("of target profile %s only agent_reference has an effect in this version", named)
     pack = load_pack(root)
     suggested = {"generations": pack.config.limits.generations}
     spec = resolve(explicit, os.environ, pack=suggested, task=pack.name)

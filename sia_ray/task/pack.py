@@ -6,6 +6,7 @@
     data/public/evaluate.py             (or evaluate.py beside data/)         needed
     data/public/*, data/private/*       what the target sees, and the truth
     reference/reference_target_agent.py the first harness                     needed
+    reference/harness/*                 (instead) one of several files; its entry is target_agent.py
     reference/SAMPLE_TASK_DESCRIPTIONS.md, ../_shared/sample_agent_execution.json
     reference/requirements.txt          what harness and evaluator import
     reference/search_space.toml         what `search` may change
@@ -27,6 +28,7 @@ from sia_ray.task.tree import digest_of, scan, walk
 CONFIG = "task.toml"
 TASK_MD = "data/public/task.md"
 REFERENCE = "reference/reference_target_agent.py"
+HARNESS = "reference/harness"
 REQUIREMENTS = "reference/requirements.txt"
 SEARCH_SPACE = "reference/search_space.toml"
 ITEMS = "reference/items.py"
@@ -52,7 +54,22 @@ class TaskPack:
     @property
     def reference_agent(self) -> str:
         """Source text of the first harness."""
-        return self._text(REFERENCE)
+        return self._text(self.entry)
+
+    @property
+    def entry(self) -> str:
+        """Where the first harness's entry stands in the task folder."""
+        folder_entry = f"{HARNESS}/{ENTRY}"
+        return folder_entry if self.has(folder_entry) else REFERENCE
+
+    @property
+    def harness_files(self) -> dict[str, str]:
+        """The files of the first harness: path in the harness → path in the task folder."""
+        if self.entry == REFERENCE:
+            return {ENTRY: REFERENCE}
+        own = [f"{HARNESS}/{path}" for path, _ in walk(self.root / HARNESS)]
+        fetched = [path for path in self._fetched if path.startswith(f"{HARNESS}/")]
+        return {path.removeprefix(f"{HARNESS}/"): path for path in (*own, *fetched)}
 
     @property
     def task_md(self) -> str:
@@ -60,8 +77,9 @@ class TaskPack:
 
     @property
     def requirements(self) -> bytes | None:
-        """``reference/requirements.txt``, or None when the standard library is enough."""
-        return self.find(REQUIREMENTS).read_bytes() if self.has(REQUIREMENTS) else None
+        """``reference/requirements.txt`` and the harness's own, or None when the standard library is enough."""
+        files = [path for path in (REQUIREMENTS, f"{HARNESS}/requirements.txt") if self.has(path)]
+        return b"\n".join(self.find(path).read_bytes() for path in files) if files else None
 
     @property
     def search_space(self) -> Path | None:
@@ -74,7 +92,7 @@ class TaskPack:
     @property
     def reference_harness(self) -> dict[str, bytes]:
         """The first harness as a tree whose entry is ``target_agent.py``, with its requirements.txt if there is one."""
-        files = {ENTRY: self.find(REFERENCE).read_bytes()}
+        files = {path: self.find(place).read_bytes() for path, place in self.harness_files.items()}
         return files if self.requirements is None else {**files, "requirements.txt": self.requirements}
 
     @property
@@ -150,7 +168,7 @@ def inspect_pack(root: Path) -> Inspection:
         return Inspection(None, [Mistake(error.message, root.name, error.hint)])
     pack = TaskPack(root, config, digest)
     mistakes = _layout_mistakes(pack)
-    runnable = pack.has(TASK_MD) and pack.has(REFERENCE)
+    runnable = pack.has(TASK_MD) and pack.has(pack.entry)
     return Inspection(pack if runnable else None, mistakes)
 
 
@@ -167,7 +185,7 @@ def load_pack(root: Path) -> TaskPack:
 
 def _layout_mistakes(pack: TaskPack) -> list[Mistake]:
     mistakes = []
-    for path, role in ((TASK_MD, "the task's description"), (REFERENCE, "the first harness")):
+    for path, role in ((TASK_MD, "the task's description"), (pack.entry, "the first harness")):
         if not pack.has(path):
             mistakes.append(Mistake(f"{role} is missing", path, "Write it, or let [data] of task.toml bring it."))
     if pack.evaluator is None:
