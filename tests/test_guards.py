@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sia_ray.evaluation.contract import Evaluation, evaluate
-from sia_ray.evaluation.guards import denominator_problem
+from sia_ray.evaluation.guards import grading_problem
 from sia_ray.evaluation.results import Status
 from sia_ray.sandbox.fetch import fetch_data
 from sia_ray.sandbox.policy import Limits
@@ -76,6 +77,26 @@ def test_one_right_answer_and_blanks_do_not_score(tasks: Path, letters: dict[str
     assert "197 of 198 questions are blank" in done.reason
 
 
+def in_details(answers: dict[str, str]) -> object:
+    return {"details": [{"question_id": int(key), "model_answer": value} for key, value in answers.items()]}
+
+
+def in_answers(answers: dict[str, str]) -> object:
+    return {"answers": answers}
+
+
+@pytest.mark.parametrize("form", [in_details, in_answers, dict])
+@pytest.mark.parametrize("name", ["results/mine.json", "submission_1.json"])
+def test_prose_is_not_a_letter(
+    tasks: Path, letters: dict[str, str], form: Callable[[dict[str, str]], object], name: str
+) -> None:
+    assert score(tasks / "gpqa", name, form(letters)).score == 100.0
+    one = next(iter(letters))
+    done = score(tasks / "gpqa", name, form(letters | {one: "I cannot determine the answer"}))
+    assert (done.status, done.score) == (Status.INVALID, None)
+    assert "1 answers of" in done.reason and "not one letter" in done.reason
+
+
 def rows(answers: dict[str, object]) -> list[dict[str, object]]:
     return [{"question_id": key, "solution": value} for key, value in answers.items()]
 
@@ -98,5 +119,5 @@ def test_repeated_lawbench_ids_do_not_score(tmp_path: Path, graded: int, refused
     private.mkdir(parents=True)
     (private / "test.csv").write_text("id,label\n0,a\n1,b\n")
     lawbench = "0651ceb9d13a4f66fc7df2fcbd80ef907d9d56f95273d568fbaa87a9e406081d"
-    problem = denominator_problem(lawbench, json.dumps({"accuracy": 0.9, "n_total": graded}), tmp_path)
+    problem = grading_problem(lawbench, json.dumps({"accuracy": 0.9, "n_total": graded}), tmp_path, {})
     assert (problem is not None) == refused

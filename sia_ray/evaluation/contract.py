@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from sia_ray.candidate.bundle import read_regular, write_tree
 from sia_ray.candidate.identity import Files, digest_bytes
 from sia_ray.errors import PackError
-from sia_ray.evaluation.guards import denominator_problem
+from sia_ray.evaluation.guards import grading_problem
 from sia_ray.evaluation.items import Item, read_items
 from sia_ray.evaluation.results import MAX_BYTES, Reading, Scalar, Status, read_results
 from sia_ray.sandbox.policy import Cause, Finished, Job, Limits, Mount, Sandbox
@@ -97,17 +97,17 @@ def evaluate(
             (private / "empty").mkdir()
             write_tree(clean, bench.gen)
             scored = bench.score(evaluator.relative_to(split_dir).as_posix(), metric)
-        return _guarded(scored.model_copy(update={"evaluator_sha256": digest}), split_dir)
+        return _guarded(scored.model_copy(update={"evaluator_sha256": digest}), split_dir, clean)
     except OSError as error:
         reason = f"the outputs could not be laid out for the evaluator: {error}"
         return Evaluation(status=Status.INFRASTRUCTURE, reason=reason, evaluator_sha256=digest)
 
 
-def _guarded(scored: Evaluation, split_dir: Path) -> Evaluation:
-    """``scored``, without its score when a grader with known holes left items out of its denominator."""
+def _guarded(scored: Evaluation, split_dir: Path, outputs: Files) -> Evaluation:
+    """``scored``, without its score when a grader with known holes counted otherwise than right answers / items."""
     if scored.results is None:
         return scored
-    problem = denominator_problem(scored.evaluator_sha256, scored.results, split_dir)
+    problem = grading_problem(scored.evaluator_sha256, scored.results, split_dir, outputs)
     if problem is None:
         return scored
     rejected = base64.b64encode(scored.results.encode("utf-8")[:REJECTED_BYTES]).decode()
