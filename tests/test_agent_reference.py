@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import sia_ray
 from sia_ray.cli.tasks import app
 from sia_ray.errors import ConfigError, NotFoundError, PackError, SiaRayError
+from sia_ray.runtime.prepare import parcel, unpack_parcel
 from sia_ray.task.agent_reference import load_target_profile, with_profile
 from sia_ray.task.pack import TaskPack, load_pack
 
@@ -95,6 +96,16 @@ def test_profiles_are_found_by_name_and_those_that_sia_ships_are_known(tmp_path:
     assert load_target_profile("default-target", {}).harness is None
     with pytest.raises(NotFoundError, match="'default-target'"):
         load_target_profile("default-traget", {})
+
+
+def test_sample_of_a_trajectory_beside_the_task_goes_where_the_task_goes(tmp_path: Path) -> None:
+    assert load_pack(TINY).sample_execution is None
+    root = Path(shutil.copytree(TINY, tmp_path / "tasks" / "tiny"))
+    (tmp_path / "tasks/_shared").mkdir()
+    (tmp_path / "tasks/_shared/sample_agent_execution.json").write_text("[1]")
+    (tmp_path / "mine.py").write_text("pass\n")
+    assert pack_of(profile(tmp_path, {"source": "mine.py"}), tmp_path / "cache", root).sample_execution == "[1]"
+    assert load_pack(unpack_parcel(parcel(root), cache_dir=tmp_path / "node")).sample_execution == "[1]"
 
 
 @pytest.mark.parametrize(

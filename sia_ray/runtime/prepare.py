@@ -12,7 +12,7 @@ from sia_ray.config import RunSpec
 from sia_ray.sandbox.environments import Environment
 from sia_ray.sandbox.preparation import prepare
 from sia_ray.sandbox.select import select
-from sia_ray.task.pack import TaskPack, load_pack
+from sia_ray.task.pack import TaskPack, load_pack, shared_files
 from sia_ray.task.splits import Splits
 from sia_ray.task.tree import walk
 
@@ -43,8 +43,9 @@ class Ready(NamedTuple):
 
 
 def parcel(root: Path) -> Parcel:
-    """The pack at ``root``, packed."""
-    files = {f"{root.name}/{path}": file.read_bytes() for path, file in walk(root)}
+    """The pack at ``root``, packed, with what it shares with its neighbours."""
+    paths = {**{f"{root.name}/{path}": file for path, file in walk(root)}, **shared_files(root)}
+    files = {path: file.read_bytes() for path, file in paths.items()}
     return Parcel(root.name, pack_files(files), files_digest(files))
 
 

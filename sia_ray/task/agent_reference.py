@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 from sia_ray.config import M, parse, suggest
 from sia_ray.errors import ConfigError, NotFoundError, PackError
 from sia_ray.task.cache import building, locked
-from sia_ray.task.pack import ENTRY, HARNESS
+from sia_ray.task.pack import ENTRY, HARNESS, shared_files
 from sia_ray.task.tree import copy_into, digest_of, scan, walk
 
 PROFILES_DIR = "SIA_PROFILES_DIR"
@@ -95,12 +95,13 @@ def with_profile(root: Path, profile: TargetProfile, *, cache_dir: Path) -> Path
     if profile.harness is None:
         return root
     own = {path: file for path, file in walk(root) if not path.startswith(f"{HARNESS}/")}
-    files = {**own, **{f"{HARNESS}/{path}": file for path, file in profile.harness.items()}}
+    task = {**own, **{f"{HARNESS}/{path}": file for path, file in profile.harness.items()}}
+    files = {**{f"{root.name}/{path}": file for path, file in task.items()}, **shared_files(root)}
     entry = cache_dir / "packs" / digest_of(scan(files))
     with locked(entry):
         if not entry.is_dir():
             with building(entry) as folder:
-                copy_into(files, folder / root.name)
+                copy_into(files, folder)
     return entry / root.name
 
 

@@ -33,6 +33,8 @@ REQUIREMENTS = "reference/requirements.txt"
 SEARCH_SPACE = "reference/search_space.toml"
 ITEMS = "reference/items.py"
 EVALUATORS = ("data/public/evaluate.py", "evaluate.py")
+SAMPLE_EXECUTION = "_shared/sample_agent_execution.json"
+"""Beside the task folder: an example of how a target logs its trajectory. Tasks of one collection share it."""
 ENTRY = "target_agent.py"
 """The name that a harness's entry bears in a generation's folder."""
 
@@ -105,6 +107,11 @@ class TaskPack:
         return {path: file.read_text(encoding="utf-8", errors="replace") for path, file in files.items()}
 
     @property
+    def sample_execution(self) -> str | None:
+        """The example of a trajectory that lies beside the task folder, or None."""
+        return next((file.read_text(encoding="utf-8") for file in shared_files(self.root).values()), None)
+
+    @property
     def evaluator(self) -> str | None:
         """Where the evaluator stands in the task folder, or None."""
         return next((path for path in EVALUATORS if self.has(path)), None)
@@ -140,6 +147,12 @@ class TaskPack:
             return self.find(relative).read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise PackError(f"{relative} of {self.name} is not UTF-8.", "Save it as UTF-8.") from None
+
+
+def shared_files(root: Path) -> dict[str, Path]:
+    """What belongs to the task and lies beside its folder: path from the folder's parent → file."""
+    sample = root.parent / SAMPLE_EXECUTION
+    return {SAMPLE_EXECUTION: sample} if sample.is_file() else {}
 
 
 class Inspection(NamedTuple):
