@@ -1,4 +1,4 @@
-"""``sia-ray tasks``: the task packs that can be run, their data, and what is wrong with them."""
+"""``sia-ray tasks``: the task packs that can be run, a new one, their data, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sia_ray.evaluation.findings import Report
 
-app = typer.Typer(name="tasks", help="List, show, fetch and check task packs.", no_args_is_help=True)
+app = typer.Typer(name="tasks", help="List, show, fetch, check and begin task packs.", no_args_is_help=True)
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help="A task's name, or the path of its folder.")]
 TaskDirs = Annotated[list[Path] | None, typer.Option("--task-dir", help="Look here first; may be repeated.")]
@@ -108,6 +108,28 @@ def fetch(
         typer.echo(f"{pack.name} carries all its data: nothing to fetch.")
     else:
         typer.echo(f"{pack.name}: {files} files, verified, in {folder}")
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the task is called.", show_default=False)],
+    folder: Annotated[Path, typer.Option("--dir", help="The pack becomes a folder in here.")] = Path("tasks"),
+    as_json: AsJson = False,
+) -> None:
+    """Write a pack that runs as it is, for you to turn into your own task."""
+    from sia_ray.task.find import list_tasks
+    from sia_ray.task.template import new_pack
+    from sia_ray.task.tree import walk
+
+    root = new_pack(name, folder, taken=list_tasks(extra_dirs=[folder]))
+    files = [path for path, _ in walk(root)]
+    if as_json:
+        typer.echo(json.dumps({"task": name, "folder": str(root.absolute()), "files": files}, ensure_ascii=False))
+        return
+    task = name if folder == Path("tasks") else f"{folder}/{name}"
+    typer.echo(f"{name}: {len(files)} files in {root}; its README.md says what to replace, and in which order")
+    for command in (f"sia-ray tasks check {task}", f"sia-ray run {task} --local"):
+        typer.echo(f"    {command}")
 
 
 @app.command()
