@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sia_ray.errors import ConfigError, NotFoundError, PackError
+from sia_ray.task.baseline import SIA_BASELINE
 from sia_ray.task.config import Mistake, TaskConfig, read_config
 from sia_ray.task.tree import digest_of, scan, walk
 
@@ -78,10 +79,20 @@ class TaskPack:
         return self._text(TASK_MD)
 
     @property
-    def requirements(self) -> bytes | None:
-        """``reference/requirements.txt`` and the harness's own, or None when the standard library is enough."""
+    def baseline(self) -> bytes:
+        """What a SIA task folder (one without ``task.toml``) may import unasked, as requirement lines."""
+        return b"" if (self.root / CONFIG).is_file() else "\n".join(SIA_BASELINE).encode()
+
+    @property
+    def own_requirements(self) -> bytes | None:
+        """``reference/requirements.txt`` and the harness's own, or None when there is neither."""
         files = [path for path in (REQUIREMENTS, f"{HARNESS}/requirements.txt") if self.has(path)]
         return b"\n".join(self.find(path).read_bytes() for path in files) if files else None
+
+    @property
+    def requirements(self) -> bytes | None:
+        """What harness and evaluator import, or None when the standard library is enough."""
+        return b"\n".join(filter(None, (self.baseline, self.own_requirements))) or None
 
     @property
     def search_space(self) -> Path | None:
@@ -95,7 +106,8 @@ class TaskPack:
     def reference_harness(self) -> dict[str, bytes]:
         """The first harness as a tree whose entry is ``target_agent.py``, with its requirements.txt if there is one."""
         files = {path: self.find(place).read_bytes() for path, place in self.harness_files.items()}
-        return files if self.requirements is None else {**files, "requirements.txt": self.requirements}
+        own = self.own_requirements
+        return files if own is None else {**files, "requirements.txt": own}
 
     @property
     def reference_texts(self) -> dict[str, str]:
