@@ -4,6 +4,7 @@
     ├── UsageError                 exit 2   the call, a flag or a file that a person wrote is wrong
     │   ├── ConfigError                     a configuration file or variable does not parse
     │   ├── PackError                       a task pack is not what it must be
+    │   │   └── RequirementsRejected        no installation can satisfy the requirements
     │   └── SandboxUnavailable              no allowed sandbox works on this machine
     ├── NotFoundError              exit 3   a task, run, generation or file is not there
     ├── EditRejected               exit 1   a model's answer could not become a candidate
@@ -15,7 +16,7 @@
     ├── UnknownTransition          exit 5   the state machine was asked for a step that it does not have
     └── InfrastructureError        exit 5   the machine, the network or Ray failed: nobody's candidate did
         ├── FetchError                      data could not be downloaded or did not match its digest
-        └── EnvironmentBuildError           the installer refused a requirement
+        └── EnvironmentBuildError           the installer could not do its work
 
 To add one: give it a parent here, one line above, and a message that says what to do next.
 All are picklable (they travel through Ray): constructor arguments are kept in ``args``.
@@ -52,6 +53,10 @@ class ConfigError(UsageError):
 
 class PackError(UsageError):
     kind = "pack"
+
+
+class RequirementsRejected(PackError):
+    kind = "requirements"
 
 
 class SandboxUnavailable(UsageError):

@@ -9,24 +9,36 @@ from typing import Any, NamedTuple
 
 from sia_ray.candidate.bundle import pack, unpack
 from sia_ray.candidate.views import ensure_view
-from sia_ray.errors import InfrastructureError
+from sia_ray.errors import InfrastructureError, PackError
 from sia_ray.evaluation.harness_run import run_harness
-from sia_ray.sandbox.environments import ensure_environment
+from sia_ray.sandbox.environments import (
+    Environment,
+    ensure_candidate_environment,
+    ensure_environment,
+    same_requirements,
+)
 from sia_ray.sandbox.policy import Cause, Limits
 from sia_ray.sandbox.scratch import sweep
 from sia_ray.sandbox.select import select
 
+REQUIREMENTS = "requirements.txt"
 SKIPPED_SHOWN = 20
 """How many of the outputs that were left out are named in the record."""
 
 
 class TargetJob(NamedTuple):
-    """What a Target needs to know: the view's digest, the requirements that the environment is built from, limits."""
+    """What a Target needs to know: the view's digest, what the environment is built from, limits.
+
+    ``baseline`` and ``requirements`` are the pack's, the latter with the former in it; ``withheld`` are the names of
+    distributions that no candidate may install, as they hold the task's data.
+    """
 
     view: str
     requirements: bytes | None
     limits: Limits
     network: bool = False
+    baseline: bytes = b""
+    withheld: tuple[str, ...] = ()
 
 
 class TargetRun(NamedTuple):
@@ -51,11 +63,19 @@ class Target:
 
         Raises InfrastructureError when the sandbox itself failed: nothing is known about the candidate then.
         """
-        environment = ensure_environment(job.requirements, cache_dir=self.cache_dir)
+        files = unpack(harness)
+        own = files.get(REQUIREMENTS)
+        wanted = job.requirements if own is None else job.baseline + b"\n" + own
+        try:
+            environment = self._environment(job, wanted)
+        except PackError as error:
+            if same_requirements(wanted, job.requirements):
+                raise
+            return _not_installed(error)
         public = ensure_view(job.view, view, cache_dir=self.cache_dir)
         done = run_harness(
             self.sandbox,
-            harness=unpack(harness),
+            harness=files,
             public_dir=public,
             limits=job.limits,
             python=environment.python,
@@ -80,6 +100,26 @@ class Target:
             "detail": "" if finished.ok else _last_words(finished.output.data),
         }
         return TargetRun(outcome, cost, pack(done.outputs), finished.output.data)
+
+    def _environment(self, job: TargetJob, wanted: bytes | None) -> Environment:
+        """The pack's environment, or the one that the candidate's requirements.txt asks for instead."""
+        if wanted is None or same_requirements(wanted, job.requirements):
+            return ensure_environment(job.requirements, cache_dir=self.cache_dir)
+        return ensure_candidate_environment(
+            wanted, pack=job.requirements, withheld=job.withheld, cache_dir=self.cache_dir
+        )
+
+
+def _not_installed(error: PackError) -> TargetRun:
+    """The candidate asks for what cannot be installed: its own failure, in the installer's words."""
+    words = error.message.strip().encode()
+    outcome = {
+        "ok": False,
+        "cause": "requirements",
+        "returncode": None,
+        "reason": f"its {REQUIREMENTS} cannot be installed",
+    }
+    return TargetRun(outcome, {"detail": _last_words(words)}, pack({}), words + b"\n")
 
 
 def _reason(cause: Cause, returncode: int | None, limits: Limits) -> str:

@@ -215,7 +215,8 @@ def _trial(state: State, run: RunRow, generation: GenerationRow, split: str) -> 
 
 
 def _run_class(cause: str) -> str:
-    return {"timeout": "timeout", "memory": "resource"}.get(cause, "contract_invocation")
+    known = {"timeout": "timeout", "memory": "resource", "requirements": "missing_symbol"}
+    return known.get(cause, "contract_invocation")
 
 
 def _last_fault(work: WorkRow) -> str:

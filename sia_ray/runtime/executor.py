@@ -33,6 +33,7 @@ from sia_ray.runtime.actors import ActorFiles, evaluator_task, start_actor, warm
 from sia_ray.runtime.prepare import Ready
 from sia_ray.runtime.scoring import ScoringJob
 from sia_ray.sandbox.policy import Limits
+from sia_ray.sandbox.preparation import withheld
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +189,14 @@ class RayExecutor:
         target = ready.pack.config.target
         limits = Limits(wall_s=target.wall_s, memory_mb=target.memory_mb, cpus=target.cpus)
         view = self._view(order.run, ready.splits[order.split].public)
-        job = TargetJob(view.digest, ready.pack.requirements, limits, target.network)
+        job = TargetJob(
+            view.digest,
+            ready.pack.requirements,
+            limits,
+            target.network,
+            baseline=ready.pack.baseline,
+            withheld=withheld(ready.pack),
+        )
         harness = self.blobs.get(order.inputs[0])
         label = f"run gen {order.generation} on {order.split}"
         with pools.target.lease() as actor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.requirements import Requirement
+
 from sia_ray.errors import InfrastructureError, PackError
 from sia_ray.sandbox.environments import Environment, ensure_environment
 from sia_ray.sandbox.fetch import with_data
@@ -33,6 +35,12 @@ def prepare(pack: TaskPack, sandbox: Sandbox, *, cache_dir: Path) -> Prepared:
     environment = ensure_environment(pack.requirements, cache_dir=cache_dir)
     script = script_runner(sandbox, environment.python)
     return Prepared(pack, environment, materialise(pack, cache_dir=cache_dir, run_script=script))
+
+
+def withheld(pack: TaskPack) -> tuple[str, ...]:
+    """Distributions that no candidate may install: the wheel of ``[data]``, and SIA's own, which has SIA's answers."""
+    wheel = [Requirement(pack.config.data.wheel).name] if pack.config.data else []
+    return ("sia-agent", *wheel)
 
 
 def script_runner(sandbox: Sandbox, python: Path) -> RunScript:
