@@ -232,6 +232,17 @@ def test_one_file_is_read_only_when_it_is_regular(tmp_path: Path) -> None:
         assert found.data is None and found.problem
 
 
+def test_a_file_with_a_second_name_is_not_collected(tmp_path: Path) -> None:
+    """Whoever holds the other name could write to it, or it is a file that the sandbox was not meant to hand out."""
+    (tmp_path / "f").write_bytes(b"1")
+    os.link(tmp_path / "f", tmp_path / "g")
+    (tmp_path / "h").write_bytes(b"2")
+    found = read_tree(tmp_path)
+    assert found.files == {"h": b"2"}
+    assert set(found.skipped) == {"f", "g"}
+    assert read_regular(tmp_path, "f", max_bytes=9).data is None
+
+
 # --- blobs -------------------------------------------------------------------------------------------------------
 
 

@@ -198,9 +198,13 @@ def _read_below(handle: int, name: str, limit: int) -> Regular:
         return Regular(None)
     except OSError as error:
         return Regular(None, f"cannot be opened as a regular file ({error.strerror})")
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
         os.close(file)
         return Regular(None, "is not a regular file")
+    if found.st_nlink > 1:
+        os.close(file)
+        return Regular(None, "has a second name (a hard link)")
     with open(file, "rb") as source:
         return Regular(source.read(limit))
 
