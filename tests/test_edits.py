@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -272,6 +273,15 @@ def test_command_prints_plain_text_and_reads_a_folder(tmp_path: Path) -> None:
     assert invoke(tmp_path, CASES / "ok.txt").stdout.encode() == BASE[ENTRY].replace(b"= 3", b"= 5")
     assert invoke(tmp_path, CASES / "noop.txt").stdout.startswith("no_change: ")
     assert (tmp_path / ENTRY).read_bytes() == BASE[ENTRY]
+
+
+def test_command_reads_a_harness_of_hard_links(tmp_path: Path) -> None:
+    """As tools that share files between checkouts leave it: links are refused in what a target wrote, not here."""
+    (tmp_path / "store").write_bytes(BASE[ENTRY])
+    (tmp_path / "harness").mkdir()
+    os.link(tmp_path / "store", tmp_path / "harness" / ENTRY)
+    done = invoke(tmp_path / "harness", CASES / "ok.txt")
+    assert done.stdout.encode() == BASE[ENTRY].replace(b"= 3", b"= 5")
 
 
 def test_command_names_a_file_that_is_not_there() -> None:

@@ -47,9 +47,9 @@ def try_(
 
 
 def _files(base: Path, entry: str) -> dict[str, bytes]:
-    from sia_ray.candidate.bundle import read_tree
+    from sia_ray.task.tree import walk
 
-    return read_tree(base).files if base.is_dir() else {entry: _read(base)}
+    return {name: _read(path) for name, path in walk(base)} if base.is_dir() else {entry: _read(base)}
 
 
 def _read(path: Path) -> bytes:
