@@ -11,6 +11,7 @@
     ├── BundleRejected             exit 1   an archive that must not be unpacked
     ├── LedgerError                exit 5
     │   ├── LedgerLocked                    another live Supervisor owns this storage root
+    │   ├── LedgerRefused                   the disk took nothing just now: full, read-only, kept busy
     │   ├── Fenced                          a newer Supervisor has taken over: this one must exit
     │   └── LedgerDamaged                   the hash chain or a row does not hold
     ├── UnknownTransition          exit 5   the state machine was asked for a step that it does not have
@@ -103,6 +104,10 @@ class LedgerError(SiaRayError):
 
 class LedgerLocked(LedgerError):
     kind = "ledger_locked"
+
+
+class LedgerRefused(LedgerError):
+    kind = "ledger_refused"
 
 
 class Fenced(LedgerError):

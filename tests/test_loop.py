@@ -352,6 +352,69 @@ def test_a_late_duplicate_is_dropped(lab: Any) -> None:
     assert one.run.status == "done"
 
 
+def test_restarts_do_not_use_up_the_tries_of_a_piece_of_work(lab: Any) -> None:
+    calm, one = lab("calm"), lab("restarted")
+    calm.begin(generations=2)
+    calm.finish()
+    one.begin(generations=2)
+    for _ in range(5):
+        one.loop.advance()
+        one.close()
+        one.open()
+    one.world.faulty = {Kind.PROPOSE: 2}
+    one.finish()
+    assert one.state.state_digest() == calm.state.state_digest()
+
+
+@pytest.mark.parametrize("steps", [0, 3, 8])
+def test_a_full_disk_pauses_the_run_which_goes_on_when_there_is_space(lab: Any, steps: int) -> None:
+    calm, one = lab("calm"), lab("full")
+    for each in (calm, one):
+        each.begin()
+    calm.finish()
+    for _ in range(steps):
+        one.step(lambda n: 0)
+    disk = one.loop.ledger._connection
+    disk.execute("PRAGMA max_page_count = 1")
+    while not one.loop.why_paused(1):
+        assert one.step(lambda n: 0) or one.loop.why_paused(1), (
+            "it was never full: SQLite had free pages for all of the run"
+        )
+    assert "SQLITE_FULL" in one.loop.why_paused(1)
+    acknowledged = one.loop.seq
+    for _ in range(3):
+        one.loop.absorb([])
+        one.loop.advance()
+    assert (one.loop.seq, one.run.status) == (acknowledged, "running")
+    disk.execute("PRAGMA max_page_count = 1000000")
+    one.loop.absorb([])
+    one.finish()
+    assert one.loop.why_paused(1) == ""
+    assert one.state.state_digest() == calm.state.state_digest()
+    carried_out = [order.key for order in one.world.carried_out]
+    assert len(carried_out) == len(set(carried_out))
+
+
+def test_a_store_that_cannot_be_used_pauses_the_run_and_ends_nothing(lab: Any) -> None:
+    calm, one = lab("calm"), lab("closed")
+    for each in (calm, one):
+        each.begin(lookahead=1)
+    calm.finish()
+    blobs, away, paused = one.storage / "blobs", one.storage / "away", 0
+    blobs.mkdir()
+    while one.run.status == "running":
+        blobs.rename(away)
+        blobs.write_text("a file where a folder must be")
+        one.loop.advance()
+        paused += str(blobs) in one.loop.why_paused(1)
+        blobs.unlink()
+        away.rename(blobs)
+        one.step(lambda n: 0)
+        assert one.loop.why_paused(1) == "" or one.world.waiting
+    assert paused >= 5
+    assert one.state.state_digest() == calm.state.state_digest()
+
+
 @pytest.mark.chaos
 def test_dying_at_every_fault_point_changes_nothing(lab: Any) -> None:
     calm = lab("calm")

@@ -50,10 +50,16 @@ class Inbox(Generic[M]):
         """Have ``receive`` return None when what stands before is taken."""
         self._queue.put(None)
 
-    def receive(self) -> list[M | Call] | None:
-        """Wait for one message, then take all that are there; None when asked to stop and nothing is left."""
+    def receive(self, timeout_s: float | None = None) -> list[M | Call] | None:
+        """Wait for one message, then take all that are there; None when asked to stop and nothing is left.
+
+        Empty when none came within ``timeout_s`` seconds.
+        """
         messages: list[M | Call] = []
-        message = self._queue.get()
+        try:
+            message = self._queue.get(timeout=timeout_s)
+        except queue.Empty:
+            return messages
         while message is not None:
             messages.append(message)
             try:

@@ -17,9 +17,9 @@ from sia_ray import faults
 from sia_ray.clock import Clock
 from sia_ray.episode.decide import Action, Construct, Do, End, Finish, Open, Record, decide
 from sia_ray.episode.inbox import Call, Inbox
-from sia_ray.episode.work import Done, Fault, Kind, Order
+from sia_ray.episode.work import Done, Fault, Held, Kind, Order
 from sia_ray.episode.workshop import Workshop
-from sia_ray.errors import LedgerError, UnknownTransition
+from sia_ray.errors import InfrastructureError, LedgerError, LedgerRefused, UnknownTransition
 from sia_ray.ledger.database import Database
 from sia_ray.ledger.events import (
     AttemptFailed,
@@ -36,6 +36,9 @@ from sia_ray.ledger.schema import GenerationRow, RunRow, RunStatus, State, WorkR
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+RETRY_S = 1.0
+"""How long a paused loop waits before it tries again, seconds."""
 
 
 class Executor(Protocol):
@@ -70,8 +73,12 @@ class Loop:
         self.ready: Future[int] = Future()
         """The epoch, once the ledger is open; or why it could not be opened."""
         self.error: BaseException | None = None
-        self.inbox: Inbox[Done | Fault] = Inbox()
+        self.inbox: Inbox[Done | Fault | Held] = Inbox()
         self._under_way: set[str] = set()
+        self._unrecorded: list[Done | Fault] = []
+        """Outcomes that came in and that the ledger has not taken yet."""
+        self._paused: dict[int, str] = {}
+        self._held: dict[int, str] = {}
 
     @property
     def state(self) -> State:
@@ -82,7 +89,11 @@ class Loop:
         """The last acknowledged event."""
         return self.ledger.seq
 
-    def deliver(self, outcome: Done | Fault) -> None:
+    def why_paused(self, run: int) -> str:
+        """What keeps ``run`` waiting: storage that takes nothing, a file out of reach. Empty when nothing does."""
+        return self._paused.get(run) or self._held.get(run, "")
+
+    def deliver(self, outcome: Done | Fault | Held) -> None:
         """Hand in an outcome, from any thread."""
         self.inbox.put(outcome)
 
@@ -94,7 +105,11 @@ class Loop:
         self.inbox.stop()
 
     def run(self) -> None:
-        """Until ``stop``, or until the ledger refuses: then ``error`` says why and nothing more is acknowledged."""
+        """Until ``stop``, or until the ledger is lost: then ``error`` says why and nothing more is acknowledged.
+
+        A disk that takes nothing for a while, or anything else that the machine may get over, only pauses the runs
+        that need it (``why_paused``).
+        """
         try:
             self.ledger = Database.open(self.storage, clock=self.clock)
         except Exception as error:
@@ -103,7 +118,7 @@ class Loop:
             return
         try:
             self.ready.set_result(self.ledger.epoch)
-            while (messages := self.inbox.receive()) is not None:
+            while (messages := self.inbox.receive(RETRY_S if self._paused else None)) is not None:
                 self.absorb(messages)
                 self.advance()
         except Exception as error:
@@ -114,16 +129,28 @@ class Loop:
             self.ledger.close()
             self._tell()
 
-    def absorb(self, messages: Sequence[Call | Done | Fault]) -> None:
-        """Record outcomes in one commit; then do what was asked."""
-        outcomes = [m for m in messages if not isinstance(m, Call)]
-        self.commit([event for outcome in outcomes for event in self._outcome_events(outcome)])
+    def absorb(self, messages: Sequence[Call | Done | Fault | Held]) -> None:
+        """Record outcomes in one commit, those that a full disk kept waiting included; then do what was asked."""
+        self._held |= {m.run: m.reason for m in messages if isinstance(m, Held)}
+        self._unrecorded += [m for m in messages if isinstance(m, Done | Fault)]
+        try:
+            self.commit([event for outcome in self._unrecorded for event in self._outcome_events(outcome)])
+        except LedgerRefused as error:
+            self._pause(self.active, error)
+        else:
+            self._under_way -= {outcome.key for outcome in self._unrecorded}
+            self._unrecorded.clear()
         for message in messages:
             if isinstance(message, Call):
                 message.carry_out()
 
+    def _pause(self, runs: Iterable[int], error: Exception) -> None:
+        for run in runs:
+            if run not in self._paused:
+                log.warning("run %d is paused: %s", run, error)
+            self._paused[run] = str(error)
+
     def _outcome_events(self, outcome: Done | Fault) -> list[Event]:
-        self._under_way.discard(outcome.key)
         row = self.state.get(WorkRow, outcome.key)
         if row is None or row.status is not WorkStatus.STARTED:
             log.warning("a late duplicate of %s was dropped", outcome.key[:12])
@@ -131,7 +158,7 @@ class Loop:
         if isinstance(outcome, Done):
             finished = WorkFinished(run=row.run, work=outcome.key, outcome=outcome.outcome, artifacts=outcome.artifacts)
             return [finished]
-        final = outcome.final or row.tries >= self.max_tries
+        final = outcome.final or len(row.faults) + 1 >= self.max_tries
         return [WorkFaulted(run=row.run, work=outcome.key, reason=outcome.reason, final=final)]
 
     def commit(self, events: Iterable[Event]) -> None:
@@ -154,19 +181,32 @@ class Loop:
             self.changed.notify_all()
 
     def advance(self) -> None:
-        """Decide and act until only work that is under way is left."""
-        while True:
-            claimed: set[str] = set()
-            steps = [self._next_step(run, claimed) for run in self._running()]
-            steps = [step for step in steps if step.events]
-            if not steps:
-                return
-            for step in self._record(steps):
-                for order in step.orders:
-                    self._hand_out(order)
+        """Decide and act until only work that is under way is left, or what is left has to wait."""
+        if self._unrecorded:
+            return
+        before, self._paused = self._paused, {}
+        try:
+            while self._advance_once():
+                pass
+        except LedgerRefused as error:
+            self._pause(self.active, error)
+        if before.keys() - self._paused:
+            log.info("going on with runs %s", sorted(before.keys() - self._paused))
+
+    def _advance_once(self) -> bool:
+        """One step of every run that can make one; False when none can."""
+        claimed: set[str] = set()
+        steps = [self._next_step(run, claimed) for run in self._running() if run.run not in self._paused]
+        steps = [step for step in steps if step.events]
+        if not steps:
+            return False
+        for step in self._record(steps):
+            for order in step.orders:
+                self._hand_out(order)
+        return True
 
     def _next_step(self, run: RunRow, claimed: set[str]) -> Step:
-        """What ``run`` does next. What goes wrong in one run ends that run and no other."""
+        """What ``run`` does next. What goes wrong in one run ends or pauses that run and no other."""
         events: list[Event] = []
         orders: list[Order] = []
         try:
@@ -176,6 +216,9 @@ class Loop:
                 elif action.order.key not in self._under_way | claimed:
                     claimed.add(action.order.key)
                     orders.append(action.order)
+        except InfrastructureError as error:
+            self._pause([run.run], error)
+            return Step(run.run, (), ())
         except Exception as error:
             return Step(run.run, (self._broken(run.run, error),), ())
         return Step(run.run, (*events, *map(_started, orders)), tuple(orders))
@@ -209,6 +252,9 @@ class Loop:
         faults.point("loop.hand_out")
         try:
             payload = self.workshop.brief(self.state, order) if order.kind is Kind.PROPOSE else None
+        except InfrastructureError as error:
+            self._pause([order.run], error)
+            return
         except Exception as error:
             self.commit([self._broken(order.run, error)])
             return

@@ -52,6 +52,13 @@ class Fault(NamedTuple):
     final: bool = False
 
 
+class Held(NamedTuple):
+    """The work of ``run`` is done but cannot be stored, because of ``reason``; it can again when that is empty."""
+
+    run: int
+    reason: str
+
+
 def propose_order(run: RunRow, generation: GenerationRow, base: str) -> Order:
     """Ask for generation ``generation``; its answer depends on what the agent may see, fixed by run and ``visible``."""
     key = digest_value(

@@ -242,7 +242,7 @@ def _holdout_requested(state: State, event: ev.HoldoutRequested) -> Rows:
     _require(run.status is RunStatus.DONE, event, f"run {event.run} is {run.status}")
     _require("holdout" in run.splits, event, "the task has no holdout split")
     scored = {role: entry for role, entry in run.holdout.items() if entry["status"] != "inconclusive"}
-    again = {"status": WorkStatus.STARTED, "tries": 0}
+    again = {"status": WorkStatus.STARTED, "tries": 0, "faults": ()}
     lost = [
         row.model_copy(update=again)
         for row in state.rows(WorkRow, event.run)

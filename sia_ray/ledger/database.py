@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from sia_ray.candidate.identity import canonical
 from sia_ray.clock import Clock
-from sia_ray.errors import Fenced, LedgerDamaged, LedgerError, LedgerLocked, UsageError
+from sia_ray.errors import Fenced, LedgerDamaged, LedgerError, LedgerLocked, LedgerRefused, UsageError
 from sia_ray.faults import point
 from sia_ray.ledger.apply import apply
 from sia_ray.ledger.columns import create_table, encode, upsert
@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 LOCK: Final = "supervisor.lock"
 _BASE: Final = ("meta", "epoch", "events")
 _LOCK_POLL_S: Final = 0.05
+_REFUSALS: Final = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")
 
 MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
     1: (
@@ -189,8 +190,8 @@ class Database:
 
         ``dedup[i]`` is the key under which event i may be recorded only once, ever; a late duplicate is counted,
         logged, dropped, and returned as None. Raises Fenced when a newer Supervisor has taken over, UnknownTransition
-        when an event cannot happen, LedgerError when the disk refuses: in each case nothing is recorded and the state
-        in memory is as it was.
+        when an event cannot happen, LedgerRefused when the disk does not take it, LedgerError when SQLite fails for
+        another reason: in each case nothing is recorded and the state in memory is as it was.
         """
         keys = list(dedup) if dedup is not None else [None] * len(events)
         if len(keys) != len(events):
@@ -399,11 +400,11 @@ def _explained(error: sqlite3.Error | OSError, storage: Path) -> LedgerError:
     if name in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
         return LedgerDamaged(f"The ledger of {storage} is damaged: {error}.", "Run `sia-ray ledger verify`.")
     if name == "SQLITE_BUSY":
-        return LedgerError(
+        return LedgerRefused(
             f"Another process kept the ledger of {storage} busy for 30 s: nothing was recorded.",
             "End the program that has it open for writing.",
         )
-    return LedgerError(
-        f"The disk refused the ledger of {storage} ({name}: {error}): nothing was recorded.",
-        "Free space there, then `sia-ray resume` continues.",
-    )
+    message = f"The disk refused the ledger of {storage} ({name}: {error}): nothing was recorded."
+    if isinstance(error, OSError) or name.startswith(_REFUSALS):
+        return LedgerRefused(message, "Free space there, or make it writable.")
+    return LedgerError(message, "`sia-ray ledger verify` checks it; `sia-ray resume RUN` goes on.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -55,7 +56,8 @@ class Client:
         ray.kill(self.actor, no_restart=True)
 
     def start(self, spec: RunSpec, parcel: Parcel) -> int:
-        number: int = self._once("start", spec, parcel)
+        asked = os.urandom(16).hex()
+        number: int = self._call("start", spec, parcel, asked, timeout_s=PREPARATION_S)
         return number
 
     def resume(self, run: int) -> None:
@@ -66,11 +68,11 @@ class Client:
 
     def follow(self, run: int) -> Iterator[Snapshot]:
         """Each change of the run as it happens, until it is over."""
-        seen = 0
+        seen, paused = 0, ""
         while True:
             snapshot: Snapshot = self._call("watch", run, seen)
-            if snapshot.seq > seen or not seen:
-                seen = snapshot.seq
+            if snapshot.seq > seen or not seen or snapshot.paused != paused:
+                seen, paused = snapshot.seq, snapshot.paused
                 yield snapshot
             if snapshot.run.status is not RunStatus.RUNNING:
                 return
@@ -80,18 +82,6 @@ class Client:
         with suppress(ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError):
             if ray.get(self.actor.stop.remote(), timeout=15):
                 self._end_actor()
-
-    def _once(self, method: str, *arguments: Any) -> Any:
-        """A call that must not be repeated blindly."""
-        try:
-            return ray.get(getattr(self.actor, method).remote(*arguments), timeout=PREPARATION_S)
-        except RayTaskError as error:
-            raise _cause(error) from None
-        except (ActorDiedError, ActorUnavailableError, GetTimeoutError) as error:
-            raise InfrastructureError(
-                f"The Supervisor was lost while it was asked to {method}: {error}.",
-                "`sia-ray status` shows whether the run began; `sia-ray resume RUN` goes on with it.",
-            ) from None
 
     def _call(self, method: str, *arguments: Any, timeout_s: float = ANSWER_S) -> Any:
         """A call that may be repeated: it waits for a Supervisor that restarts, up to ``PATIENCE_S``."""

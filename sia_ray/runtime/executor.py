@@ -25,7 +25,8 @@ from sia_ray.agents.protocol import Brief, Reply
 from sia_ray.agents.target import TargetJob, TargetRun
 from sia_ray.candidate.store import BlobStore
 from sia_ray.candidate.views import pack_view, view_digest
-from sia_ray.episode.work import Done, Fault, Kind, Order
+from sia_ray.episode.loop import RETRY_S
+from sia_ray.episode.work import Done, Fault, Held, Kind, Order
 from sia_ray.errors import EditRejected, InfrastructureError, NotFoundError, UsageError
 from sia_ray.evaluation.contract import Evaluation
 from sia_ray.evaluation.results import Status
@@ -97,7 +98,7 @@ class RayExecutor:
     """``deliver`` takes outcomes, from any thread."""
 
     def __init__(
-        self, *, blobs: BlobStore, files: ActorFiles, cache_dir: Path, deliver: Callable[[Done | Fault], None]
+        self, *, blobs: BlobStore, files: ActorFiles, cache_dir: Path, deliver: Callable[[Done | Fault | Held], None]
     ) -> None:
         self.blobs = blobs
         self.files = files
@@ -181,7 +182,7 @@ class RayExecutor:
         else:
             with pools.feedback.lease() as feedback:
                 reply = ray.get(feedback.next.remote(brief), timeout=SCHEDULING_S)
-        stored = self.blobs.put(reply.model_dump_json().encode())
+        stored = self._keep(order, reply.model_dump_json().encode())
         return Done(order.key, {"lever": reply.decision.lever}, {"reply": stored})
 
     def _run(self, order: Order) -> Done:
@@ -203,10 +204,10 @@ class RayExecutor:
             meta, outputs, words = actor.run.options(num_returns=3, name=label).remote(job, harness, [view.ref])
             outcome, cost = self._wait(meta, limits.wall_s, lambda: ray.kill(actor, no_restart=False))
         run = TargetRun(outcome, cost, ray.get(outputs), ray.get(words))
-        digest = self.blobs.put(run.outputs)
+        digest = self._keep(order, run.outputs)
         if run.outcome["ok"]:
             self._outputs[digest] = outputs
-        return Done(order.key, run.outcome, {**run.cost, "outputs": digest, "log": self.blobs.put(run.log)})
+        return Done(order.key, run.outcome, {**run.cost, "outputs": digest, "log": self._keep(order, run.log)})
 
     def _evaluate(self, order: Order) -> Done:
         ready = self._ready[order.run]
@@ -232,7 +233,7 @@ class RayExecutor:
         evaluation: Evaluation = self._wait(ref, limits.wall_s * 2, lambda: ray.cancel(ref, force=True))
         if evaluation.status is Status.INFRASTRUCTURE:
             raise InfrastructureError(evaluation.reason or "The evaluator's sandbox failed.")
-        stored = self.blobs.put(evaluation.model_dump_json().encode())
+        stored = self._keep(order, evaluation.model_dump_json().encode())
         items = len(evaluation.items) or split.n_hint
         outcome = {"status": evaluation.status.value, "score": evaluation.score, "n": items}
         return Done(
@@ -240,6 +241,21 @@ class RayExecutor:
             outcome,
             {"evaluation": stored, "wall_s": round(evaluation.wall_s, 4), "detail": evaluation.reason},
         )
+
+    def _keep(self, order: Order, data: bytes) -> str:
+        """The digest of ``data``, stored. Storage that refuses is waited for: what was done is not done again."""
+        refused = False
+        while True:
+            try:
+                digest = self.blobs.put(data)
+            except InfrastructureError as error:
+                refused = True
+                self.deliver(Held(order.run, str(error)))
+                time.sleep(RETRY_S)
+                continue
+            if refused:
+                self.deliver(Held(order.run, ""))
+            return digest
 
     @staticmethod
     def _wait(ref: Any, own_s: float, give_up: Callable[[], Any]) -> Any:

@@ -36,6 +36,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._said: dict[int, str] = {}
+        self._paused = ""
         self._header = False
         self._holdout: set[str] = set()
 
@@ -46,6 +47,9 @@ class Lines:
         if not self._header:
             self._header = True
             self._say(settings(snapshot.run))
+        if snapshot.paused != self._paused:
+            self._paused = snapshot.paused
+            self._say(f"paused: {snapshot.paused}" if snapshot.paused else "going on")
         for row in snapshot.generations:
             if self._said.get(row.generation) != row.status:
                 self._said[row.generation] = row.status
@@ -80,11 +84,16 @@ class Table:
         self._console.print(where(storage, number), highlight=False, soft_wrap=True)
 
     def update(self, snapshot: Snapshot) -> None:
+        from rich.text import Text
+
         if not self._header:
             self._header = True
             self._console.print(settings(snapshot.run), highlight=False)
             self._live.start()
-        self._live.update(table(snapshot.run, snapshot.generations), refresh=True)
+        shown = table(snapshot.run, snapshot.generations)
+        if snapshot.paused:
+            shown.caption, shown.caption_justify = Text(f"paused: {snapshot.paused}", style="yellow"), "left"
+        self._live.update(shown, refresh=True)
 
     def end(self) -> None:
         if self._header:

@@ -36,12 +36,16 @@ FOLLOWERS = 64
 
 
 class Snapshot(NamedTuple):
-    """What a follower sees: ``seq`` to ask from next time, the run and its generations so far, their digest."""
+    """What a follower sees: ``seq`` to ask from next time, the run and its generations so far, their digest.
+
+    ``paused`` says what the run waits for, when the machine keeps it waiting.
+    """
 
     seq: int
     run: RunRow
     generations: tuple[GenerationRow, ...]
     state_digest: str
+    paused: str = ""
 
 
 class Supervisor:
@@ -98,10 +102,14 @@ class Supervisor:
             raise LedgerError(f"The Supervisor stopped: {why}.", "`sia-ray resume RUN` goes on with a run.")
         return epoch
 
-    async def start(self, spec: RunSpec, parcel: Parcel) -> int:
-        """Accept a run; its number, once that is on disk. Raises what a person must mend before any work."""
+    async def start(self, spec: RunSpec, parcel: Parcel, asked: str) -> int:
+        """Accept a run; its number, once that is on disk. Raises what a person must mend before any work.
+
+        ``asked`` tells one request from another: the same one, repeated, is answered by the run that it began.
+        """
         await self.hello()
-        return await asyncio.to_thread(self._start, spec, parcel)
+        begun: int | None = await self._on_loop(lambda: self._begun_by(asked))
+        return begun if begun is not None else await asyncio.to_thread(self._start, spec, parcel, asked)
 
     async def resume(self, run: int) -> None:
         """Drive a run that was left unfinished. Does nothing for one that is over or under way."""
@@ -144,14 +152,18 @@ class Supervisor:
         await asyncio.to_thread(self.thread.join, 10.0)
         return True
 
-    def _start(self, spec: RunSpec, parcel: Parcel) -> int:
+    def _start(self, spec: RunSpec, parcel: Parcel, asked: str) -> int:
         root = unpack_parcel(parcel, cache_dir=self.executor.cache_dir)
         ready = make_ready(spec, root, cache_dir=self.executor.cache_dir)
         stored = self.blobs.put(parcel.data)
 
         def begin() -> int:
+            begun = self._begun_by(asked)
+            if begun is not None:
+                return begun
             number = self._number(spec.run_id)
             facts = {
+                "asked": asked,
                 "parcel": stored,
                 "parcel_name": parcel.name,
                 "parcel_digest": parcel.digest,
@@ -164,6 +176,10 @@ class Supervisor:
             return number
 
         return self.loop.call(begin).result()
+
+    def _begun_by(self, asked: str) -> int | None:
+        rows = self.loop.state.rows(RunRow)
+        return next((row.run for row in rows if row.facts.get("asked") == asked), None)
 
     def _number(self, wanted: int | None) -> int:
         taken = {row.run for row in self.loop.state.rows(RunRow)}
@@ -220,7 +236,8 @@ class Supervisor:
         if row is None:
             raise NotFoundError(f"There is no run {run} here.", "`sia-ray status` lists the runs.")
         digest = "" if row.status is RunStatus.RUNNING else self.loop.state.state_digest(run)
-        return Snapshot(self.loop.seq, row, tuple(self.loop.state.rows(GenerationRow, run)), digest)
+        generations = tuple(self.loop.state.rows(GenerationRow, run))
+        return Snapshot(self.loop.seq, row, generations, digest, self.loop.why_paused(run))
 
     def _wait_for_news(self, after: int, wait_s: float) -> None:
         with self.loop.changed:

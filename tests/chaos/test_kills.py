@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import sia_ray
+from sia_ray.errors import LedgerError, NotFoundError
 from sia_ray.ledger.query import read_only
+from sia_ray.ledger.schema import RunRow
 from sia_ray.ledger.verify import verify
 from sia_ray.runtime.supervisor import Snapshot
 from tests.ledger_facts import work_that_ran_after_its_outcome
@@ -45,6 +49,12 @@ class KillAt:
     def end(self) -> None: ...
 
 
+def epoch(storage: Path) -> int:
+    """How many Supervisors have opened the ledger."""
+    with read_only(storage) as reader:
+        return int(reader.query("SELECT epoch FROM epoch").rows[0][0])
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, local_ray: None) -> str:
     pack = Path(__file__).parents[1] / "packs" / "tiny"
@@ -62,3 +72,26 @@ def test_a_supervisor_killed_at_a_random_event_changes_nothing(
     assert run.state_digest == undisturbed
     assert verify(tmp_path).ok
     assert work_that_ran_after_its_outcome(tmp_path) == []
+
+
+def test_a_supervisor_killed_while_it_accepts_a_run_begins_it_once(undisturbed: str, tiny: str, tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def kill_the_first() -> None:
+        while not over.wait(0.002):
+            with suppress(NotFoundError, LedgerError):
+                if epoch(tmp_path):
+                    os.kill(supervisor_pid(tmp_path), signal.SIGKILL)
+                    return
+
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    try:
+        run = sia_ray.run(tiny, generations=GENERATIONS, seed=3, storage=tmp_path, progress=False)
+    finally:
+        over.set()
+        killer.join()
+    assert run.state_digest == undisturbed
+    assert epoch(tmp_path) >= 2, "nobody was killed"
+    with read_only(tmp_path) as reader:
+        assert len(reader.state().rows(RunRow)) == 1
