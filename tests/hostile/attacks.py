@@ -248,13 +248,13 @@ def main():
     answer()
     read_end, write_end = os.pipe()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    for _ in range(200):
+    for _ in range(300):
         if os.fork() == 0:
             os.close(write_end)
             os.read(read_end, 1)
             os._exit(0)
     keep_it()
-    take("processes", b"200 at once")
+    take("processes", b"300 at once")
 """,
         "processes",
         cause=Cause.PROCESSES,
