@@ -130,6 +130,8 @@ def _reason(cause: Cause, returncode: int | None, limits: Limits) -> str:
             return f"used more than {limits.memory_mb} MiB"
         case Cause.PROCESSES:
             return f"had more than {limits.processes} processes and threads"
+        case Cause.DISK:
+            return f"wrote more than {limits.disk_mb} MiB, or a file above {limits.file_mb} MiB"
         case Cause.SIGNAL:
             return f"died of signal {-returncode if returncode else '?'}"
         case _:

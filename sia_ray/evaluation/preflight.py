@@ -125,7 +125,7 @@ def _run_reference(pack: TaskPack, trial: Trial, split: Split, python: Path, env
         trial.sandbox,
         harness=pack.reference_harness,
         public_dir=split.public,
-        limits=Limits(wall_s=wall_s, memory_mb=target.memory_mb, cpus=target.cpus),
+        limits=Limits(wall_s=wall_s, memory_mb=target.memory_mb, disk_mb=target.disk_mb, cpus=target.cpus),
         python=python,
         network=target.network,
         env=env,
@@ -179,7 +179,12 @@ def _evaluate(pack: TaskPack, trial: Trial, split: Split, python: Path, outputs:
         split_dir=split.root,
         outputs=outputs,
         metric=pack.config.metric,
-        limits=Limits(wall_s=limits.wall_s, memory_mb=limits.memory_mb, cpus=max(1, round(limits.num_cpus))),
+        limits=Limits(
+            wall_s=limits.wall_s,
+            memory_mb=limits.memory_mb,
+            disk_mb=limits.disk_mb,
+            cpus=max(1, round(limits.num_cpus)),
+        ),
         python=python,
         reference_dir=pack.items.parent if pack.items else None,
     )

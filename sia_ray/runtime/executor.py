@@ -188,7 +188,7 @@ class RayExecutor:
     def _run(self, order: Order) -> Done:
         ready, pools = self._ready[order.run], self._pools[order.run]
         target = ready.pack.config.target
-        limits = Limits(wall_s=target.wall_s, memory_mb=target.memory_mb, cpus=target.cpus)
+        limits = Limits(wall_s=target.wall_s, memory_mb=target.memory_mb, disk_mb=target.disk_mb, cpus=target.cpus)
         view = self._view(order.run, ready.splits[order.split].public)
         job = TargetJob(
             view.digest,
@@ -213,7 +213,12 @@ class RayExecutor:
         ready = self._ready[order.run]
         pack, split = ready.pack, ready.splits[order.split]
         wanted = pack.config.evaluator
-        limits = Limits(wall_s=wanted.wall_s, memory_mb=wanted.memory_mb, cpus=max(1, round(wanted.num_cpus)))
+        limits = Limits(
+            wall_s=wanted.wall_s,
+            memory_mb=wanted.memory_mb,
+            disk_mb=wanted.disk_mb,
+            cpus=max(1, round(wanted.num_cpus)),
+        )
         view = self._view(order.run, split.root)
         reference = None
         if pack.items is not None and order.split != "smoke":

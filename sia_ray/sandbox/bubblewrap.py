@@ -17,6 +17,7 @@ import subprocess
 
 from sia_ray.errors import InfrastructureError
 from sia_ray.sandbox import seccomp
+from sia_ray.sandbox.disk import writable_folders
 from sia_ray.sandbox.layout import is_device, layout, scratch_mb
 from sia_ray.sandbox.policy import Finished, Job, Mount
 from sia_ray.sandbox.process import Launch, Wires, not_started, supervise
@@ -53,7 +54,7 @@ class Bubblewrap:
             return [*argv, "--", "/bin/sh", "-c", _INIT, "sh", *job.argv]
 
         packed = b"".join(option.encode() + b"\0" for option in options)
-        return Launch(command, (packed, filter_program), namespaced=True)
+        return Launch(command, (packed, filter_program), namespaced=True, writable=writable_folders(job))
 
 
 def arguments(job: Job, known: frozenset[str]) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from sia_ray.errors import InfrastructureError
 from sia_ray.sandbox import seccomp
+from sia_ray.sandbox.disk import writable_folders
 from sia_ray.sandbox.launcher import ALL_RIGHTS, FILE_RIGHTS, LIST_RIGHTS, READ_RIGHTS, landlock_abi
 from sia_ray.sandbox.layout import DEVICES, layout, spelled_for_the_host
 from sia_ray.sandbox.namespaces import command_plan, launch
@@ -41,7 +42,8 @@ class Landlock:
             return not_started(self.name, f"Landlock {_NEEDED_ABI} is needed, which came with Linux 6.12.")
         try:
             with scratch_folder() as tmp:
-                return supervise(launch(_plan(job, tmp), namespaced=False), job.limits, self.name)
+                start = launch(_plan(job, tmp), namespaced=False, writable=(*writable_folders(job), tmp))
+                return supervise(start, job.limits, self.name)
         except InfrastructureError as error:
             return not_started(self.name, str(error))
 

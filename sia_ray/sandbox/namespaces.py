@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sia_ray.errors import InfrastructureError
 from sia_ray.sandbox import seccomp
+from sia_ray.sandbox.disk import writable_folders
 from sia_ray.sandbox.layout import DEVICES, is_device, layout, scratch_mb
 from sia_ray.sandbox.policy import Finished, Job
 from sia_ray.sandbox.process import Launch, Wires, not_started, supervise
@@ -17,15 +18,15 @@ _START = "import sys; sys.path.append(sys.argv.pop(1)); import launcher; launche
 """An import, since Python compiles a script anew each time; at the end of the path, where it shadows nothing."""
 
 
-def launch(plan: dict[str, object], *, namespaced: bool) -> Launch:
-    """Start launcher.py, under the interpreter that runs us, with ``plan``."""
+def launch(plan: dict[str, object], *, namespaced: bool, writable: tuple[Path, ...]) -> Launch:
+    """Start launcher.py, under the interpreter that runs us, with ``plan``. ``writable`` is what Launch says of it."""
 
     def command(wires: Wires) -> list[str]:
         fds = [str(fd) for fd in (wires.data[0], wires.status, wires.gate)]
         return [sys.executable, "-I", "-S", "-c", _START, str(Path(__file__).parent), *fds]
 
     packed = marshal.dumps({**plan, "namespaces": namespaced, "parent": os.getpid()})
-    return Launch(command, (packed,), namespaced=namespaced)
+    return Launch(command, (packed,), namespaced=namespaced, writable=writable)
 
 
 def command_plan(job: Job, *, isolate: bool) -> dict[str, object]:
@@ -58,4 +59,4 @@ class Namespaces:
             "scratch_bytes": scratch_mb(job.limits) << 20,
             "seccomp": seccomp.program(namespaces=True),
         }
-        return supervise(launch(plan, namespaced=True), job.limits, self.name)
+        return supervise(launch(plan, namespaced=True, writable=writable_folders(job)), job.limits, self.name)

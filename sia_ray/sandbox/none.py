@@ -6,6 +6,7 @@ Used only where a person asks for it by name; its results are marked and never p
 from __future__ import annotations
 
 from sia_ray.errors import InfrastructureError
+from sia_ray.sandbox.disk import writable_folders
 from sia_ray.sandbox.layout import layout, spelled_for_the_host
 from sia_ray.sandbox.namespaces import command_plan, launch
 from sia_ray.sandbox.policy import Finished, Job
@@ -24,6 +25,7 @@ class Unsandboxed:
             layout(job)  # for its complaints alone: they are the same everywhere
             with scratch_folder() as tmp:
                 plan = command_plan(spelled_for_the_host(job, tmp), isolate=False)
-                return supervise(launch(plan, namespaced=False), job.limits, self.name)
+                start = launch(plan, namespaced=False, writable=(*writable_folders(job), tmp))
+                return supervise(start, job.limits, self.name)
         except InfrastructureError as error:
             return not_started(self.name, str(error))

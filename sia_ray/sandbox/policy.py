@@ -24,6 +24,7 @@ class Limits(BaseModel):
     cpus: int = Field(default=2, gt=0, description="cores; also the thread count of numeric libraries is 1 by default")
     processes: int = Field(default=256, gt=0, description="processes and threads alive at once")
     file_mb: int = Field(default=1024, gt=0, description="largest file that may be written, MiB")
+    disk_mb: int = Field(default=4096, gt=0, description="what may be added to the writable mounts, MiB")
     output_bytes: int = Field(default=64 * 1024, gt=0, description="head and tail kept of each output stream, bytes")
 
 
@@ -62,6 +63,8 @@ class Cause(StrEnum):
     """The memory limit was passed."""
     PROCESSES = "processes"
     """More processes and threads were alive at once than allowed."""
+    DISK = "disk"
+    """More was written than allowed: to one file, or to all of the writable mounts together."""
     SIGNAL = "signal"
     """The command died of a signal that was not ours (segmentation fault, abort)."""
     INFRASTRUCTURE = "infrastructure"

@@ -22,10 +22,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from sia_ray.sandbox import tree
 from sia_ray.sandbox.capture import Capture
+from sia_ray.sandbox.disk import DiskWatch
 from sia_ray.sandbox.layout import scratch_mb
 from sia_ray.sandbox.policy import Cause, Finished, Limits, Output
 
@@ -51,12 +53,14 @@ class Launch(NamedTuple):
 
     ``command`` gives the monitor's argv; ``data`` are byte strings it can read from ``wires.data``.
     ``namespaced``: the child is the first process of a PID namespace, whose end ends all. Otherwise the monitor
-    is the sub-reaper of its tree, and kills it when it is sent SIGTERM.
+    is the sub-reaper of its tree, and kills it when it is sent SIGTERM. ``writable``: folders of the host that the job
+    can write to, for its limit of disk.
     """
 
     command: Callable[[Wires], list[str]]
     data: tuple[bytes, ...]
     namespaced: bool
+    writable: tuple[Path, ...] = ()
 
 
 def not_started(sandbox: str, detail: str) -> Finished:
@@ -66,7 +70,10 @@ def not_started(sandbox: str, detail: str) -> Finished:
 
 def supervise(launch: Launch, limits: Limits, sandbox: str) -> Finished:
     """Run ``launch`` to its end. Blocks; may be called from any thread, and from several at once."""
-    run = _Run(limits, namespaced=launch.namespaced)
+    try:
+        run = _Run(limits, launch)
+    except OSError as error:
+        return not_started(sandbox, str(error))
     try:
         run.start(launch)
         return run.finish(sandbox)
@@ -79,8 +86,9 @@ def supervise(launch: Launch, limits: Limits, sandbox: str) -> Finished:
 class _Run:
     """One run in progress. ``close`` ends whatever is left of it, whichever way it went."""
 
-    def __init__(self, limits: Limits, *, namespaced: bool) -> None:
-        self._limits, self._namespaced = limits, namespaced
+    def __init__(self, limits: Limits, launch: Launch) -> None:
+        self._limits, self._namespaced = limits, launch.namespaced
+        self._disk = DiskWatch(launch.writable, limits.disk_mb)
         self._started = time.monotonic()
         self._output, self._notes = Capture(limits.output_bytes), Capture(_NOTE_BYTES)
         self._selector = selectors.DefaultSelector()
@@ -95,6 +103,7 @@ class _Run:
         self._detail = ""
         self._peak_mb, self._above = 0.0, False
         self._pause_s, self._next_look = _FIRST_LOOK_S, self._started + _FIRST_LOOK_S
+        self._next_disk_look = self._started
         self._cpu_s = 0.0
 
     # ---- start
@@ -209,6 +218,13 @@ class _Run:
         if self._above:
             self._next_look = now + _FASTEST_LOOK_S
 
+    def _look_at_disk(self) -> None:
+        before = time.monotonic()
+        if self._child >= 0 and (too_much := self._disk.look(tree.descendants(self._child))):
+            self._stop(Cause.DISK, too_much)
+        now = time.monotonic()
+        self._next_disk_look = now + max(self._disk.pause_s, 4 * (now - before))
+
     def _stop(self, cause: Cause, detail: str) -> None:
         if self._stopped is None:
             self._stopped, self._detail = cause, detail
@@ -235,9 +251,11 @@ class _Run:
                 self._stop(Cause.TIMEOUT, f"still running after {self._limits.wall_s:g} s")
             if self._stopped is None and now >= self._next_look:
                 self._look()
+            if self._stopped is None and now >= self._next_disk_look:
+                self._look_at_disk()
             if self._stopped is not None:
                 give_up = min(give_up, now + _KILL_S)
-            until = min(deadline, self._next_look, give_up) if self._stopped is None else give_up
+            until = min(deadline, self._next_look, self._next_disk_look, give_up) if self._stopped is None else give_up
             for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
                 key.data()
         self._end_all()
@@ -287,6 +305,8 @@ class _Run:
         if self._stopped is not None:
             return self._stopped, None, self._detail
         code = self._exit_code
+        if code is not None and not self._error and (too_much := self._disk.look([])):
+            return Cause.DISK, None, too_much
         if self._error or code is None:
             notes = self._notes.output().text().strip()
             return Cause.INFRASTRUCTURE, None, self._error or notes or "the sandbox's monitor was lost"
@@ -295,6 +315,8 @@ class _Run:
             name = died_of.name if died_of else f"signal {code - 128}"
             if died_of is signal.SIGXCPU:
                 return Cause.TIMEOUT, None, "the CPU time of one process passed wall_s × cpus"
+            if died_of is signal.SIGXFSZ:
+                return Cause.DISK, None, f"a file passed {self._limits.file_mb} MiB, the most that one may have"
             return Cause.SIGNAL, 128 - code, name
         return Cause.EXITED, code, ""
 

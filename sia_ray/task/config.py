@@ -57,6 +57,7 @@ class EvaluatorConfig(_Table):
     resources: dict[str, float] = {}
     wall_s: float = Field(default=600, gt=0)
     memory_mb: int = Field(default=2048, gt=0)
+    disk_mb: int = Field(default=4096, gt=0)
 
 
 class TargetConfig(_Table):
@@ -64,6 +65,7 @@ class TargetConfig(_Table):
 
     wall_s: float = Field(default=3600, gt=0)
     memory_mb: int = Field(default=2048, gt=0)
+    disk_mb: int = Field(default=4096, gt=0)
     cpus: int = Field(default=2, gt=0)
     network: bool = False
 
