@@ -11,11 +11,12 @@ import pytest
 import sia_ray
 from sia_ray.agents.protocol import Reply
 from sia_ray.agents.replay import record
+from sia_ray.candidate.views import view_digest
 from sia_ray.ledger.schema import GenerationRow, GenerationStatus
 from sia_ray.ledger.verify import verify
 from sia_ray.levers.decision import Decision, Lever, Strategy
 from sia_ray.runtime.api import Run
-from tests.hostile.attacks import BABBLER, FORGER, HOGS, READERS, Attack
+from tests.hostile.attacks import BABBLER, FORGER, HOGS, READERS, VANDALS, Attack
 from tests.hostile.prey import PACK, SECRET, Prey
 
 pytestmark = [pytest.mark.ray, pytest.mark.sandbox, pytest.mark.usefixtures("local_ray")]
@@ -30,7 +31,7 @@ ENDS = (
     (BABBLER, "exited with 3", "smoke:contract_invocation"),
 )
 """Attacks that end badly, with a part of the reason and the fingerprint that the generation must have."""
-HARMLESS = (READERS[0], READERS[1], READERS[7])
+HARMLESS = (READERS[0], READERS[1], *VANDALS)
 """Attacks that end well, having got nothing: their generation has the score of its answers."""
 EVEN = 0.5
 
@@ -79,9 +80,17 @@ def left_of(run: Run) -> bytes:
     return b"".join(path.read_bytes() for path in run.path.rglob("*") if path.is_file())
 
 
+def damaged_views() -> list[Path]:
+    """Inputs of targets and evaluators, kept under their digests, that have another digest now."""
+    kept = list(Path(os.environ["SIA_RAY_CACHE"], "views").iterdir())
+    assert kept
+    return [folder for folder in kept if folder.is_dir() and view_digest(folder) != folder.name]
+
+
 def test_each_hostile_generation_fails_alone(prey: Prey, tmp_path: Path) -> None:
     attacks = [attack for attack, *_ in ENDS] + list(HARMLESS)
     run = played(tmp_path, attacks, prey)
+    assert damaged_views() == []
     rows: list[GenerationRow] = list(run.rows)
     assert [row.generation for row in rows] == list(range(1, 2 * len(attacks) + 2))
     for (attack, reason, fingerprint), row in zip(ENDS, rows[1::2], strict=False):
