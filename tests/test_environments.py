@@ -149,6 +149,7 @@ def test_an_installed_version_that_does_not_fit_is_left_to_the_installer(offline
     [
         (b"tinylib==9.9", "tinylib==9.9"),
         (b"tinylib @ file:///etc", "address"),
+        (b"secret-1.0-py3-none-any.whl", "address"),
         (b"--index-url http://one.invalid", "--index-url"),
         (b"-r other.txt", "outside itself"),
         (b"Answers_Lib", "holds the task's data"),

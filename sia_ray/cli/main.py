@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from sia_ray.cli import edits, ledger, results, runs, tasks
+from sia_ray.cli import edits, environments, ledger, results, runs, tasks
 from sia_ray.errors import InfrastructureError, SiaRayError, UsageError
 
 _CallError: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
@@ -36,6 +36,7 @@ app.command("results")(results.results)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(edits.app, name="edits")
+app.add_typer(environments.app, name="env")
 
 
 @app.callback(invoke_without_command=True)

@@ -39,6 +39,8 @@ MARKER = "sia-ray.json"
 WORDS_LINES, WORDS_CHARS = 20, 4_000
 """How much of what the installer said is passed on."""
 
+_ARCHIVES = (".whl", ".zip", ".gz", ".tgz", ".bz2", ".tbz", ".xz", ".txz", ".zst", ".tar", ".lzma", ".tlz")
+
 _PROBE = """import platform, sysconfig
 print(platform.python_implementation(), platform.python_version(), sysconfig.get_platform())"""
 
@@ -128,7 +130,7 @@ def ensure_candidate_environment(
             by_name = Requirement(line).url is None
         except InvalidRequirement as error:
             raise RequirementsRejected(f"requirements.txt, {line!r}: {error}.", "Write a requirement.") from None
-        if not by_name:
+        if not by_name or line.lower().endswith(_ARCHIVES):  # which uv takes for a file beside the environments
             raise RequirementsRejected(f"requirements.txt, {line!r}: an address.", "Name packages of the index.")
     environment = ensure_environment(own, cache_dir=cache_dir, trusted=False)
     installed = read_marker(environment.prefix).distributions
