@@ -1,0 +1,3 @@
+def cabin_columns(rows):
+    """Nothing of the cabin."""
+    return []

@@ -1,0 +1,3 @@
+def fill(rows):
+    """Missing stays missing."""
+    return rows

@@ -1,0 +1,3 @@
+def group_columns(rows):
+    """Nothing of who travels with whom."""
+    return []
