@@ -26,8 +26,8 @@ test-unit: .venv/ready-dev  ## no Ray, no sandbox, no pip
 test-all: .venv/ready-dev  ## everything but live endpoints
 	$(BIN)/pytest -m "not live"
 
-soak: .venv/ready-dev  ## 200 kills of the Supervisor
-	CHAOS_KILLS=200 $(BIN)/pytest tests/chaos
+soak: .venv/ready-dev  ## 200 kills of each of Supervisor, Target and evaluator, 20 of driver and cluster
+	CHAOS_KILLS=200 CHAOS_CLUSTERS=20 $(BIN)/pytest tests/chaos
 
 lint: .venv/ready-dev
 	$(BIN)/ruff check .
