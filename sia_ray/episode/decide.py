@@ -214,8 +214,11 @@ def _trial(state: State, run: RunRow, generation: GenerationRow, split: str) -> 
     return Verdict(GenerationStatus.FAILED, None, reason, f"{split}:{label}", evaluation, detail=detail)
 
 
+_RESOURCES = ("memory", "processes", "disk")
+
+
 def _run_class(cause: str) -> str:
-    known = {"timeout": "timeout", "memory": "resource", "requirements": "missing_symbol"}
+    known = {"timeout": "timeout", "requirements": "missing_symbol"} | dict.fromkeys(_RESOURCES, "resource")
     return known.get(cause, "contract_invocation")
 
 

@@ -51,7 +51,7 @@ def read_all(folder):
 
 
 def keep_it():
-    """What is had for less than a second is not had: limits are looked after at intervals."""
+    """Limits are looked after at intervals."""
     select.select([], [], [], 0.7)
 
 
@@ -182,7 +182,6 @@ def main():
     ),
 )
 """They look for what is not theirs, and end well."""
-
 VANDALS = (
     _attack(
         "rewrites its inputs",
@@ -239,7 +238,6 @@ def main():
     ),
 )
 """They change what others read."""
-
 HOGS = (
     _attack(
         "forks and forks",
@@ -270,6 +268,36 @@ def main():
 """,
         "memory",
         cause=Cause.MEMORY,
+    ),
+    _attack(
+        "fills the disk",
+        """
+def main():
+    answer()
+    for number in range(64):
+        (WORK / f"fill-{number}").write_bytes(b"x" * (1 << 20))
+    keep_it()
+    take("disk", b"64 MiB")
+    for path in WORK.glob("fill-*"):
+        path.unlink()
+""",
+        "disk",
+        cause=Cause.DISK,
+    ),
+    _attack(
+        "fills the disk with a file that has no name",
+        """
+def main():
+    answer()
+    with open(WORK / "fill", "wb", buffering=0) as file:
+        (WORK / "fill").unlink()
+        for _ in range(64):
+            file.write(b"x" * (1 << 20))
+        keep_it()
+    take("disk", b"64 MiB")
+""",
+        "disk",
+        cause=Cause.DISK,
     ),
     _attack(
         "hangs and leaves a daemon that ignores SIGTERM",
@@ -305,6 +333,23 @@ def main():
     chunk = b"0123456789abcdef" * 65536
     for _ in range(1024):
         os.write(1, chunk)
+""",
+)
+SWAMPER = _attack(
+    "fills the folders for temporary files",
+    """
+def main():
+    answer()
+    with contextlib.ExitStack() as stack:
+        for folder in (os.environ["TMPDIR"], "/tmp", "/dev/shm"):
+            path = Path(folder, PREY["marker"])
+            with contextlib.suppress(OSError):
+                file = stack.enter_context(open(path, "wb", buffering=0))
+                stack.callback(path.unlink, missing_ok=True)
+                for _ in range(64):
+                    assert file.write(b"x" * (1 << 20)) == 1 << 20, "no space left"
+                keep_it()
+                take(folder, b"64 MiB")
 """,
 )
 BABBLER = _attack(

@@ -28,6 +28,7 @@ from tests.hostile.attacks import (
     LITTERER,
     PRINTER,
     READERS,
+    SWAMPER,
     VANDALS,
     Attack,
 )
@@ -36,7 +37,7 @@ from tests.hostile.prey import PACK, SECRET, Prey, score_as_sia_does
 pytestmark = pytest.mark.sandbox
 
 PYTHON = Path(sys.executable)
-TIGHT = Limits(wall_s=2, memory_mb=160, cpus=1, processes=50)
+TIGHT = Limits(wall_s=2, memory_mb=160, cpus=1, processes=50, disk_mb=16)
 WIDE = Limits(wall_s=30, memory_mb=2048, cpus=2, processes=1000)
 TABLE = (*READERS, *VANDALS, *HOGS)
 USUAL = 0.5
@@ -91,7 +92,7 @@ def test_a_hostile_target_gets_nothing_and_its_run_ends_for_the_right_cause(
     assert done.finished.ok or attack.cause is not Cause.EXITED, done.finished
     assert prey.spoils(done.outputs) == set()
     assert SECRET.encode() not in b"".join([*done.outputs.values(), done.finished.output.data])
-    assert {"answers.json"} >= done.outputs.keys()
+    assert {"answers.json"} >= {name for name in done.outputs if not name.startswith("fill-")}
 
 
 @pytest.mark.parametrize("attack", [attack for attack in TABLE if attack.spoils], ids=by_name)
@@ -156,6 +157,15 @@ def test_a_gigabyte_of_print_is_counted_and_not_kept(rung: Sandbox, prey: Prey) 
     assert done.finished.ok, done.finished
     assert done.finished.output.total == 1 << 30
     assert len(done.finished.output.data) < 3 * WIDE.output_bytes
+
+
+def test_folders_for_temporary_files_take_less_than_the_limits(rung: Sandbox, prey: Prey) -> None:
+    """In memory where there are namespaces, so that they are full at once; on the disk where there are none."""
+    done = run(rung, SWAMPER, prey)
+    assert prey.spoils(done.outputs) == set()
+    assert done.finished.cause is (Cause.DISK if rung.name == "landlock" else Cause.EXITED), done.finished
+    wide = run(select("none"), SWAMPER, prey, WIDE)
+    assert wide.finished.ok and "/dev/shm" in prey.spoils(wide.outputs), wide.finished
 
 
 def test_what_is_no_text_comes_back_as_it_was(rung: Sandbox, prey: Prey) -> None:
