@@ -118,6 +118,7 @@ def status(storage: Storage = Path("runs"), as_json: AsJson = False) -> None:
                 "best": pick(scores) if scores else None,
                 "metric": row.metric,
                 "sandbox": row.sandbox,
+                "isolated": row.isolated,
                 "started": row.started,
             }
         )
@@ -225,11 +226,11 @@ def _print_table(found: Run, *, shown_live: bool = False) -> None:
     """The generations as a table (unless the live one stands on the same terminal), then best and holdout."""
     from rich.console import Console
 
-    from sia_ray.runtime.progress import settings, table
+    from sia_ray.runtime.progress import colour, settings, table
 
     console = Console(highlight=False, soft_wrap=False)
     if not shown_live:
-        console.print(settings(found.row), soft_wrap=True)
+        console.print(settings(found.row), soft_wrap=True, style=colour(found.row))
         console.print(table(found.row, tuple(found.rows)))
     if found.row.reason:
         console.print(f"{found.status}: {found.row.reason}", soft_wrap=True)

@@ -149,13 +149,18 @@ def check(
     from sia_ray.task.agent_reference import PROFILE, load_target_profile, with_profile
     from sia_ray.task.cache import cache_root
     from sia_ray.task.find import find_task
+    from sia_ray.task.pack import has_private_data
 
     root, models = find_task(task, extra_dirs=task_dir or []), []
     if named := target_agent_profile or os.environ.get(PROFILE):
         profile = load_target_profile(named, os.environ)
         root, models = with_profile(root, profile, cache_dir=cache_root()), [profile.model] if profile.model else []
     report = preflight.check(
-        root, sandbox=select(sandbox), cache_dir=cache_root(), space_check=_check_space, profile_models=models
+        root,
+        sandbox=select(sandbox, private_data=has_private_data(root)),
+        cache_dir=cache_root(),
+        space_check=_check_space,
+        profile_models=models,
     )
     if as_json:
         typer.echo(report.model_dump_json())

@@ -203,7 +203,7 @@ def _record(
         "fingerprint": row.fingerprint,
         "detail": row.detail,
         "sandbox": run.sandbox,
-        "isolated": run.sandbox != "none",
+        "isolated": run.isolated,
         "environment": run.environment,
         "evaluator_sha256": evaluation.evaluator_sha256 if evaluation else "",
         "cost": {k: v for k, v in ran.artifacts.items() if k not in ("outputs", "log", "detail")} if ran else {},

@@ -151,6 +151,11 @@ class RunRow(Row):
     started: str = Field(default="", json_schema_extra=VOLATILE)
     ended: str = Field(default="", json_schema_extra=VOLATILE)
 
+    @property
+    def isolated(self) -> bool:
+        """Whether its candidates ran in a sandbox; nothing of a run without one is ever promoted."""
+        return self.sandbox != "none"
+
 
 class WorkRow(Row):
     """One piece of work under its key: digest(kind, candidate, split, evaluator, environment, seed)."""

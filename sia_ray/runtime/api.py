@@ -132,7 +132,7 @@ class Run:
             "path": str(self.path),
             "best": best and {"generation": best.generation, "score": best.score, "candidate": best.candidate},
             "sandbox": self.row.sandbox,
-            "isolated": self.row.sandbox != "none",
+            "isolated": self.row.isolated,
             "generations": self.generations.to_pylist(),
             "holdout": self.holdout,
             "state_digest": self.state_digest,

@@ -12,7 +12,7 @@ from sia_ray.config import RunSpec
 from sia_ray.sandbox.environments import Environment
 from sia_ray.sandbox.preparation import prepare
 from sia_ray.sandbox.select import select
-from sia_ray.task.pack import TaskPack, load_pack, shared_files
+from sia_ray.task.pack import TaskPack, has_private_data, load_pack, shared_files
 from sia_ray.task.splits import Splits
 from sia_ray.task.tree import walk
 
@@ -59,6 +59,6 @@ def make_ready(spec: RunSpec, root: Path, *, cache_dir: Path) -> Ready:
 
     Raises PackError or ConfigError for what a person must mend, InfrastructureError for what the machine lacks.
     """
-    sandbox = select(spec.sandbox)
+    sandbox = select(spec.sandbox, private_data=has_private_data(root))
     prepared = prepare(load_pack(root), sandbox, cache_dir=cache_dir)
     return Ready(spec, prepared.pack, prepared.splits, prepared.environment, sandbox.name)

@@ -88,7 +88,7 @@ class Table:
 
         if not self._header:
             self._header = True
-            self._console.print(settings(snapshot.run), highlight=False)
+            self._console.print(settings(snapshot.run), highlight=False, style=colour(snapshot.run))
             self._live.start()
         shown = table(snapshot.run, snapshot.generations)
         if snapshot.paused:
@@ -114,12 +114,17 @@ def where(storage: Path, number: int) -> str:
     return f"run tree: {storage / f'run_{number}'} (should this stop: sia-ray resume {number} --storage {storage})"
 
 
+def colour(run: RunRow) -> str | None:
+    """The style of ``settings`` on a terminal that takes colours (rich minds NO_COLOR): red when nothing isolates."""
+    return None if run.isolated else "red"
+
+
 def settings(run: RunRow) -> str:
     """The effective configuration in one line, with where each value came from."""
     origins = run.spec.get("origins", {})
     names = ("generations", "agent", "seed", "lookahead")
     said = [f"{name} {getattr(run, name)} ({origins.get(name, 'default')})" for name in names]
-    marked = run.sandbox if run.sandbox != "none" else "NONE: nothing is isolated, nothing of it can be promoted"
+    marked = run.sandbox if run.isolated else "NONE: nothing is isolated, nothing of it can be promoted"
     metric = f"{run.metric or 'found in results.json'} ({run.direction})"
     return f"run {run.run}: {run.task} · metric {metric} · {' · '.join(said)} · sandbox {marked}"
 

@@ -1,6 +1,6 @@
 """Which sandbox runs generated code here: the best that works, or none at all.
 
-``auto`` never falls back to running without one.
+``auto`` never falls back to running without one, nor to one that tells of private data when there is some.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ _LADDER: tuple[Sandbox, ...] = (Bubblewrap(), Namespaces(), Landlock())
 """Best first."""
 _BY_NAME: dict[str, Sandbox] = {sandbox.name: sandbox for sandbox in (*_LADDER, Unsandboxed())}
 MODES = ("auto", *_BY_NAME)
+_TELLS = {
+    "landlock": "a program in it learns whether a file whose path it knows exists, and its size",
+    "none": "a program without one reads everything",
+}
+"""What there is to learn of private data in a sandbox, for those that do not hide it altogether."""
 
 
 class Availability(NamedTuple):
@@ -45,21 +50,21 @@ def available() -> list[Availability]:
     return [_tried(sandbox.name) for sandbox in _LADDER]
 
 
-def select(mode: str = "auto") -> Sandbox:
-    """The sandbox called ``mode``; for ``auto`` the first that works.
+def hides_private(name: str) -> bool:
+    """Whether the sandbox called ``name`` hides that private files exist, and not only what they hold."""
+    return name not in _TELLS
+
+
+def select(mode: str = "auto", *, private_data: bool = False) -> Sandbox:
+    """The sandbox called ``mode``; for ``auto`` the first that works and, with ``private_data``, hides it.
 
     Raises UsageError for a word that is no mode, and SandboxUnavailable when what was asked for does not work.
     """
     if mode == "auto":
         for sandbox in _LADDER:
-            if _tried(sandbox.name).works:
+            if (hides_private(sandbox.name) or not private_data) and _tried(sandbox.name).works:
                 return sandbox
-        reasons = "; ".join(f"{name}: {why}" for name, _, why in available())
-        raise SandboxUnavailable(
-            f"No sandbox works on this machine ({reasons}).",
-            "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap), or allow user namespaces; "
-            "--sandbox none runs generated code with your own rights, and its results are never promoted.",
-        )
+        raise _nothing_left()
     if mode not in _BY_NAME:
         close = difflib.get_close_matches(mode, MODES, n=1)
         raise UsageError(
@@ -72,3 +77,15 @@ def select(mode: str = "auto") -> Sandbox:
             "Use --sandbox auto, or install what is missing.",
         )
     return _BY_NAME[mode]
+
+
+def _nothing_left() -> SandboxUnavailable:
+    """The error of ``auto``: why each sandbox is out, and what a person may do."""
+    tried = available()
+    reasons = "; ".join(f"{found.name}: {found.why or _TELLS[found.name]}" for found in tried)
+    named = [f"--sandbox {found.name} takes it all the same; " for found in tried if found.works]
+    return SandboxUnavailable(
+        f"No sandbox {'that hides private data ' if named else ''}works on this machine ({reasons}).",
+        "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap), or allow user namespaces; "
+        f"{''.join(named)}--sandbox none runs generated code with your own rights, and its results are never promoted.",
+    )

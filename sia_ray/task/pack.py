@@ -197,6 +197,15 @@ def inspect_pack(root: Path) -> Inspection:
     return Inspection(pack if runnable else None, mistakes)
 
 
+def has_private_data(root: Path) -> bool:
+    """Whether the task folder at ``root`` has, or gets when it is fetched and cut, what a target must not learn of.
+
+    A folder with a task.toml may get it by ``[data]`` or ``[splits]``, so that counts as yes, whatever it says.
+    """
+    private = root / "data" / "private"
+    return (root / CONFIG).exists() or (private.is_dir() and any(private.iterdir()))
+
+
 def load_pack(root: Path) -> TaskPack:
     """The pack at ``root``. Raises NotFoundError, ConfigError (``task.toml``) or PackError (the layout)."""
     pack, mistakes = inspect_pack(root)
