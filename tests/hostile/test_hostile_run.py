@@ -21,17 +21,17 @@ from tests.hostile.prey import PACK, SECRET, Prey
 
 pytestmark = [pytest.mark.ray, pytest.mark.sandbox, pytest.mark.usefixtures("local_ray")]
 
-TOO_MANY = "had more than 256 processes" if os.geteuid() == 0 else "exited with 1"
-"""The kernel itself refuses an ordinary user's forks, so the target ends by its own error."""
 ENDS = (
     (FORGER, "verdict on smoke: failed", "smoke:invalid_output"),
-    (HOGS[0], TOO_MANY, "smoke:"),
     (HOGS[1], "used more than 160 MiB", "smoke:resource"),
     (HOGS[2], "wrote more than 16 MiB", "smoke:resource"),
     (HOGS[-1], "ran past 3 s", "smoke:timeout"),
     (BABBLER, "exited with 3", "smoke:contract_invocation"),
 )
-"""Attacks that end badly, with a part of the reason and the start of the fingerprint that the generation must have."""
+"""Attacks that end badly, with a part of the reason and the start of the fingerprint that the generation must have.
+
+The fork bomb is left to ``test_targets``: on a busy machine its processes may be gone before anyone counts them.
+"""
 HARMLESS = (READERS[0], READERS[1], *VANDALS)
 """Attacks that end well, having got nothing: their generation has the score of its answers."""
 EVEN = 0.5
