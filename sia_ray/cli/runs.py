@@ -97,7 +97,7 @@ def resume(
 
 def status(storage: Storage = Path("runs"), as_json: AsJson = False) -> None:
     """List the runs of a storage root."""
-    from sia_ray.ledger.database import is_owned
+    from sia_ray.ledger.lock import is_owned
     from sia_ray.ledger.query import read_only
     from sia_ray.ledger.schema import GenerationRow, RunRow
 

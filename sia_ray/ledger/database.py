@@ -15,12 +15,9 @@ A `Database` belongs to the thread that opened it.
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
-import socket
 import sqlite3
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -29,12 +26,13 @@ from typing import Any, Final
 
 from sia_ray.candidate.identity import canonical
 from sia_ray.clock import Clock
-from sia_ray.errors import Fenced, LedgerDamaged, LedgerError, LedgerLocked, LedgerRefused, UsageError
+from sia_ray.errors import Fenced, LedgerDamaged, LedgerError, LedgerRefused, UsageError
 from sia_ray.faults import point
 from sia_ray.ledger.apply import apply
 from sia_ray.ledger.columns import create_table, encode, upsert
 from sia_ray.ledger.events import SCHEMA_VERSION, Event, from_payload, to_payload
 from sia_ray.ledger.journal import GENESIS, JSONL, Journal, Recorded, read_journal
+from sia_ray.ledger.lock import Lock
 from sia_ray.ledger.query import (
     LEDGER,
     Reader,
@@ -51,9 +49,7 @@ __all__ = ["Database", "Reader", "read_only", "rebuild_database"]
 
 log = logging.getLogger(__name__)
 
-LOCK: Final = "supervisor.lock"
 _BASE: Final = ("meta", "epoch", "events")
-_LOCK_POLL_S: Final = 0.05
 _REFUSALS: Final = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")
 
 MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
@@ -68,48 +64,6 @@ MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
     ),
 }
 """What turns version n - 1 into version n. State tables are not migrated: they are projected anew."""
-
-
-class _Lock:
-    """The exclusive lock of a storage root: freed by the kernel when its holder dies, however it dies."""
-
-    def __init__(self, storage: Path, clock: Clock, wait_s: float) -> None:
-        path = storage / LOCK
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    holder = os.pread(self._fd, 4096, 0).decode(errors="replace").strip() or "an unknown process"
-                    os.close(self._fd)
-                    raise LedgerLocked(
-                        f"{storage} belongs to a live Supervisor ({holder}).",
-                        "Follow it with `sia-ray status`, or use another root with --storage DIR.",
-                    ) from None
-                time.sleep(_LOCK_POLL_S)
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"pid {os.getpid()} on {socket.gethostname()} since {clock.now()}\n".encode(), 0)
-
-    def release(self) -> None:
-        os.close(self._fd)
-
-
-def is_owned(storage: Path) -> bool:
-    """Whether a live Supervisor owns ``storage`` at this moment, on this machine."""
-    try:
-        fd = os.open(storage / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 class _Batch(State):
@@ -134,7 +88,7 @@ class _Batch(State):
 class Database:
     """The ledger of one storage root, open for writing. Make one with `open`; use it from that thread alone."""
 
-    def __init__(self, storage: Path, clock: Clock, lock: _Lock, connection: sqlite3.Connection) -> None:
+    def __init__(self, storage: Path, clock: Clock, lock: Lock, connection: sqlite3.Connection) -> None:
         self.storage = storage
         self.duplicates = 0
         """Late duplicates dropped since opening."""
@@ -157,7 +111,7 @@ class Database:
         """
         try:
             storage.mkdir(parents=True, exist_ok=True)
-            lock = _Lock(storage, clock, lock_wait_s)
+            lock = Lock(storage, clock, lock_wait_s)
         except OSError as error:
             if isinstance(error, FileExistsError | NotADirectoryError | PermissionError) or error.errno == errno.EROFS:
                 message = f"{storage} cannot hold runs: {error.strerror}."
