@@ -19,8 +19,8 @@ from sia_ray.evaluation.results import Status
 from sia_ray.evaluation.statistics import smallest_gain
 from sia_ray.sandbox.environments import ensure_environment
 from sia_ray.sandbox.fetch import with_data
-from sia_ray.sandbox.policy import Cause, Limits, Sandbox
-from sia_ray.sandbox.preparation import script_runner
+from sia_ray.sandbox.policy import Cause, Sandbox
+from sia_ray.sandbox.preparation import evaluator_limits, script_runner, target_limits
 from sia_ray.sandbox.variables import base_env
 from sia_ray.task.pack import REQUIREMENTS, SEARCH_SPACE, TaskPack, inspect_pack
 from sia_ray.task.splits import Split, Splits, materialise
@@ -125,7 +125,7 @@ def _run_reference(pack: TaskPack, trial: Trial, split: Split, python: Path, env
         trial.sandbox,
         harness=pack.reference_harness,
         public_dir=split.public,
-        limits=Limits(wall_s=wall_s, memory_mb=target.memory_mb, disk_mb=target.disk_mb, cpus=target.cpus),
+        limits=target_limits(target).model_copy(update={"wall_s": wall_s}),
         python=python,
         network=target.network,
         env=env,
@@ -173,18 +173,12 @@ def _score(pack: TaskPack, trial: Trial, split: Split, python: Path, run: Harnes
 
 
 def _evaluate(pack: TaskPack, trial: Trial, split: Split, python: Path, outputs: Mapping[str, bytes]) -> Evaluation:
-    limits = pack.config.evaluator
     return evaluate(
         trial.sandbox,
         split_dir=split.root,
         outputs=outputs,
         metric=pack.config.metric,
-        limits=Limits(
-            wall_s=limits.wall_s,
-            memory_mb=limits.memory_mb,
-            disk_mb=limits.disk_mb,
-            cpus=max(1, round(limits.num_cpus)),
-        ),
+        limits=evaluator_limits(pack.config.evaluator),
         python=python,
         reference_dir=pack.items.parent if pack.items else None,
     )

@@ -33,8 +33,7 @@ from sia_ray.evaluation.results import Status
 from sia_ray.runtime.actors import ActorFiles, evaluator_task, start_actor, warm_evaluator
 from sia_ray.runtime.prepare import Ready
 from sia_ray.runtime.scoring import ScoringJob
-from sia_ray.sandbox.policy import Limits
-from sia_ray.sandbox.preparation import withheld
+from sia_ray.sandbox.preparation import evaluator_limits, target_limits, withheld
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +187,7 @@ class RayExecutor:
     def _run(self, order: Order) -> Done:
         ready, pools = self._ready[order.run], self._pools[order.run]
         target = ready.pack.config.target
-        limits = Limits(wall_s=target.wall_s, memory_mb=target.memory_mb, disk_mb=target.disk_mb, cpus=target.cpus)
+        limits = target_limits(target)
         view = self._view(order.run, ready.splits[order.split].public)
         job = TargetJob(
             view.digest,
@@ -213,12 +212,7 @@ class RayExecutor:
         ready = self._ready[order.run]
         pack, split = ready.pack, ready.splits[order.split]
         wanted = pack.config.evaluator
-        limits = Limits(
-            wall_s=wanted.wall_s,
-            memory_mb=wanted.memory_mb,
-            disk_mb=wanted.disk_mb,
-            cpus=max(1, round(wanted.num_cpus)),
-        )
+        limits = evaluator_limits(wanted)
         view = self._view(order.run, split.root)
         reference = None
         if pack.items is not None and order.split != "smoke":

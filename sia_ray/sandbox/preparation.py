@@ -12,6 +12,7 @@ from sia_ray.sandbox.environments import Environment, ensure_environment
 from sia_ray.sandbox.fetch import with_data
 from sia_ray.sandbox.policy import Cause, Job, Limits, Mount, Sandbox
 from sia_ray.sandbox.variables import base_env
+from sia_ray.task.config import EvaluatorConfig, TargetConfig
 from sia_ray.task.pack import TaskPack
 from sia_ray.task.splits import RunScript, Splits, materialise
 
@@ -35,6 +36,17 @@ def prepare(pack: TaskPack, sandbox: Sandbox, *, cache_dir: Path) -> Prepared:
     environment = ensure_environment(pack.requirements, cache_dir=cache_dir)
     script = script_runner(sandbox, environment.python)
     return Prepared(pack, environment, materialise(pack, cache_dir=cache_dir, run_script=script))
+
+
+def target_limits(wanted: TargetConfig) -> Limits:
+    """The limits of a candidate's run."""
+    return Limits(wall_s=wanted.wall_s, memory_mb=wanted.memory_mb, disk_mb=wanted.disk_mb, cpus=wanted.cpus)
+
+
+def evaluator_limits(wanted: EvaluatorConfig) -> Limits:
+    """The limits of an evaluation: as many cores as Ray keeps for it, but at least one."""
+    cpus = max(1, round(wanted.num_cpus))
+    return Limits(wall_s=wanted.wall_s, memory_mb=wanted.memory_mb, disk_mb=wanted.disk_mb, cpus=cpus)
 
 
 def withheld(pack: TaskPack) -> tuple[str, ...]:
