@@ -46,6 +46,7 @@ class World:
         self.search = Search({})
         self.faulty = faulty or {}
         self.broken: Callable[[str, str], bool] = lambda text, split: False
+        self.cause = "exited"
         self.lost: Callable[[Order], bool] = lambda order: False
         self.answers: dict[int, bytes] = {}
         self.odd_items = False
@@ -79,7 +80,7 @@ class World:
         if order.kind is Kind.RUN:
             text = unpack(self.blobs.get(order.inputs[0]))["target_agent.py"].decode()
             ok = not self.broken(text, order.split)
-            outcome = {"ok": ok, "cause": "exited", "reason": "" if ok else "exited with 1"}
+            outcome = {"ok": ok, "cause": self.cause, "reason": "" if ok else "exited with 1"}
             outputs = self.blobs.put(pack({"text": text.encode()}))
             return Done(order.key, outcome, {"outputs": outputs, "log": self.blobs.put(b""), "wall_s": random.random()})
         text = unpack(self.blobs.get(order.inputs[0]))["text"].decode()
@@ -250,6 +251,19 @@ def test_a_broken_candidate_is_one_failed_generation_and_never_a_base(lab: Any) 
     assert all(row.fingerprint == "smoke:contract_invocation" for row in one.generations if row.generation in failed)
 
 
+@pytest.mark.parametrize(
+    ("cause", "label"),
+    [("timeout", "timeout"), ("memory", "resource"), ("processes", "resource"), ("disk", "resource")],
+)
+def test_a_limit_that_was_passed_is_in_the_fingerprint(lab: Any, cause: str, label: str) -> None:
+    one = lab()
+    one.begin(generations=2)
+    reference = load_pack(Path(one.tiny)).reference_agent
+    one.world.cause, one.world.broken = cause, lambda text, split: text != reference
+    one.finish()
+    assert one.generations[1].fingerprint == f"smoke:{label}"
+
+
 def test_a_fault_of_the_machine_is_retried_and_leaves_no_mark(lab: Any) -> None:
     calm, stormy = lab("calm"), lab("stormy", faulty={Kind.RUN: 1, Kind.EVALUATE: 2, Kind.PROPOSE: 1})
     for one in (calm, stormy):
@@ -350,6 +364,19 @@ def test_a_late_duplicate_is_dropped(lab: Any) -> None:
     assert one.state.state_digest() == before
     one.finish()
     assert one.run.status == "done"
+
+
+def test_damaged_bytes_end_the_run_which_no_waiting_would_mend(lab: Any) -> None:
+    one = lab()
+    one.begin()
+    one.step(lambda n: 0)
+    for blob in (one.storage / "blobs").rglob("*"):
+        if blob.is_file():
+            blob.chmod(0o644)
+            blob.write_bytes(b"damaged")
+    one.loop.advance()
+    assert one.run.status == "failed"
+    assert "does not match its digest" in one.run.reason
 
 
 def test_restarts_do_not_use_up_the_tries_of_a_piece_of_work(lab: Any) -> None:

@@ -15,6 +15,7 @@ import pytest
 import sia_ray
 from sia_ray.errors import LedgerLocked, UsageError
 from sia_ray.ledger.verify import verify
+from sia_ray.runtime import api
 from sia_ray.runtime.api import Run
 from sia_ray.runtime.supervisor import Snapshot
 from tests.ledger_facts import work_that_ran_after_its_outcome
@@ -96,6 +97,17 @@ def test_a_taken_run_number_is_refused(tiny: str, tmp_path: Path) -> None:
     assert sia_ray.run(tiny, generations=1, storage=tmp_path, progress=False).number == 8
 
 
+def test_a_request_that_is_repeated_begins_one_run(tiny: str, tmp_path: Path) -> None:
+    """What a driver does whose Supervisor died after the commit and before the reply."""
+    request = api._request(tiny, generations=1)
+    with api._supervised(tmp_path, None, None) as client:
+        repeated = [client._call("start", *request, "one request", timeout_s=300) for _ in range(2)]
+        other = client.start(*request)
+        for number in (*repeated, other):
+            api._follow(client, number, api.silent())
+    assert (*repeated, other) == (1, 1, 2)
+
+
 def test_the_holdout_can_be_left_out_and_asked_for_later(tiny: str, tmp_path: Path) -> None:
     run = sia_ray.run(tiny, generations=2, holdout=False, storage=tmp_path, progress=False)
     assert run.holdout is None
@@ -164,7 +176,7 @@ def test_the_reading_commands_agree_with_the_ledger(undisturbed: Run) -> None:
         return json.loads(done.stdout.splitlines()[-1])
 
     listed = ask("status")["runs"][0]
-    assert (listed["status"], listed["generations"]) == ("done", "6/6")
+    assert (listed["status"], listed["generations"], listed["isolated"]) == ("done", "6/6", True)
     shown = ask("show", "1")
     assert undisturbed.best is not None
     assert shown["best"]["generation"] == undisturbed.best.generation

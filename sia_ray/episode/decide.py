@@ -214,11 +214,14 @@ def _trial(state: State, run: RunRow, generation: GenerationRow, split: str) -> 
     return Verdict(GenerationStatus.FAILED, None, reason, f"{split}:{label}", evaluation, detail=detail)
 
 
-_RESOURCES = ("memory", "processes", "disk")
-
-
 def _run_class(cause: str) -> str:
-    known = {"timeout": "timeout", "requirements": "missing_symbol"} | dict.fromkeys(_RESOURCES, "resource")
+    known = {
+        "timeout": "timeout",
+        "memory": "resource",
+        "processes": "resource",
+        "disk": "resource",
+        "requirements": "missing_symbol",
+    }
     return known.get(cause, "contract_invocation")
 
 

@@ -19,7 +19,7 @@ from sia_ray.episode.decide import Action, Construct, Do, End, Finish, Open, Rec
 from sia_ray.episode.inbox import Call, Inbox
 from sia_ray.episode.work import Done, Fault, Held, Kind, Order
 from sia_ray.episode.workshop import Workshop
-from sia_ray.errors import InfrastructureError, LedgerError, LedgerRefused, UnknownTransition
+from sia_ray.errors import FetchError, InfrastructureError, LedgerError, LedgerRefused, UnknownTransition
 from sia_ray.ledger.database import Database
 from sia_ray.ledger.events import (
     AttemptFailed,
@@ -216,11 +216,8 @@ class Loop:
                 elif action.order.key not in self._under_way | claimed:
                     claimed.add(action.order.key)
                     orders.append(action.order)
-        except InfrastructureError as error:
-            self._pause([run.run], error)
-            return Step(run.run, (), ())
         except Exception as error:
-            return Step(run.run, (self._broken(run.run, error),), ())
+            return Step(run.run, self._hindered(run.run, error), ())
         return Step(run.run, (*events, *map(_started, orders)), tuple(orders))
 
     def _record(self, steps: list[Step]) -> list[Step]:
@@ -238,6 +235,13 @@ class Loop:
                     self.commit([self._broken(step.run, error)])
             return stand
 
+    def _hindered(self, run: int, error: Exception) -> tuple[Event, ...]:
+        """A run waits for what the machine may get over; anything else, damaged bytes included, ends it."""
+        if isinstance(error, InfrastructureError) and not isinstance(error, FetchError):
+            self._pause([run], error)
+            return ()
+        return (self._broken(run, error),)
+
     def _broken(self, run: int, error: Exception) -> RunEnded:
         """A run that cannot go on because of a defect in what it is made of, or in this program."""
         log.error("run %d cannot go on", run, exc_info=error)
@@ -252,11 +256,8 @@ class Loop:
         faults.point("loop.hand_out")
         try:
             payload = self.workshop.brief(self.state, order) if order.kind is Kind.PROPOSE else None
-        except InfrastructureError as error:
-            self._pause([order.run], error)
-            return
         except Exception as error:
-            self.commit([self._broken(order.run, error)])
+            self.commit(self._hindered(order.run, error))
             return
         self._under_way.add(order.key)
         self.executor.submit(order, payload)

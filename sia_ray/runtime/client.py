@@ -94,7 +94,8 @@ class Client:
             except (ActorDiedError, ActorUnavailableError, GetTimeoutError) as error:
                 if time.monotonic() > deadline:
                     raise InfrastructureError(
-                        f"The Supervisor does not come back: {error}.", "`sia-ray resume RUN` goes on with the run."
+                        f"The Supervisor does not come back: {error}.",
+                        "`sia-ray status` shows the runs that began; `sia-ray resume RUN` goes on with one.",
                     ) from None
                 time.sleep(0.1)
                 if isinstance(error, ActorDiedError):

@@ -108,8 +108,7 @@ class Supervisor:
         ``asked`` tells one request from another: the same one, repeated, is answered by the run that it began.
         """
         await self.hello()
-        begun: int | None = await self._on_loop(lambda: self._begun_by(asked))
-        return begun if begun is not None else await asyncio.to_thread(self._start, spec, parcel, asked)
+        return await asyncio.to_thread(self._start, spec, parcel, asked)
 
     async def resume(self, run: int) -> None:
         """Drive a run that was left unfinished. Does nothing for one that is over or under way."""
@@ -158,9 +157,9 @@ class Supervisor:
         stored = self.blobs.put(parcel.data)
 
         def begin() -> int:
-            begun = self._begun_by(asked)
-            if begun is not None:
-                return begun
+            for row in self.loop.state.rows(RunRow):
+                if row.facts.get("asked") == asked:
+                    return row.run
             number = self._number(spec.run_id)
             facts = {
                 "asked": asked,
@@ -176,10 +175,6 @@ class Supervisor:
             return number
 
         return self.loop.call(begin).result()
-
-    def _begun_by(self, asked: str) -> int | None:
-        rows = self.loop.state.rows(RunRow)
-        return next((row.run for row in rows if row.facts.get("asked") == asked), None)
 
     def _number(self, wanted: int | None) -> int:
         taken = {row.run for row in self.loop.state.rows(RunRow)}
