@@ -53,6 +53,12 @@ def descendants(root: int) -> Iterator[Process]:
             yield found
 
 
+def mentioning(text: str) -> list[Process]:
+    """Every process but this one whose command line holds ``text``."""
+    seen = (look(pid) for pid in _pids() if pid != os.getpid())
+    return [process for process in seen if process is not None and text in process.command]
+
+
 def _pids() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 

@@ -50,11 +50,6 @@ def available() -> list[Availability]:
     return [_tried(sandbox.name) for sandbox in _LADDER]
 
 
-def hides_private(name: str) -> bool:
-    """Whether the sandbox called ``name`` hides that private files exist, and not only what they hold."""
-    return name not in _TELLS
-
-
 def select(mode: str = "auto", *, private_data: bool = False) -> Sandbox:
     """The sandbox called ``mode``; for ``auto`` the first that works and, with ``private_data``, hides it.
 
@@ -62,7 +57,7 @@ def select(mode: str = "auto", *, private_data: bool = False) -> Sandbox:
     """
     if mode == "auto":
         for sandbox in _LADDER:
-            if (hides_private(sandbox.name) or not private_data) and _tried(sandbox.name).works:
+            if (sandbox.name not in _TELLS or not private_data) and _tried(sandbox.name).works:
                 return sandbox
         raise _nothing_left()
     if mode not in _BY_NAME:

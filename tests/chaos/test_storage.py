@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,48 +29,32 @@ def volume(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-class Full:
-    """Leaves no byte free."""
+class Filler:
+    """A follower that leaves no byte free once a generation has ended, until the run says that it is paused."""
 
     def __init__(self, volume: Path) -> None:
-        self.filler = volume / "filler"
-
-    def refuse(self) -> None:
-        with open(self.filler, "wb", buffering=0) as out:
-            try:
-                while True:
-                    out.write(bytes(4096))
-            except OSError:
-                return
-
-    def relent(self) -> None:
-        self.filler.unlink()
-
-
-class Trouble:
-    """A follower that has the storage refuse once a generation has ended, until the run says that it is paused."""
-
-    def __init__(self, storage: Full) -> None:
-        self.storage, self.began, self.said = storage, False, ""
+        self.file, self.filled, self.said = volume / "filler", False, ""
 
     def begin(self, storage: Path, number: int) -> None: ...
 
     def update(self, snapshot: Snapshot) -> None:
-        if not self.began and any(row.status.final for row in snapshot.generations):
-            self.began = True
-            self.storage.refuse()
-        elif self.began and snapshot.paused and not self.said:
+        if not self.filled and any(row.status.final for row in snapshot.generations):
+            self.filled = True
+            with suppress(OSError), open(self.file, "wb", buffering=0) as out:
+                while True:
+                    out.write(bytes(4096))
+        elif self.filled and snapshot.paused and not self.said:
             self.said = snapshot.paused
-            self.storage.relent()
+            self.file.unlink()
 
     def end(self) -> None: ...
 
 
 def test_a_full_disk_pauses_the_run_until_there_is_space(volume: Path, tiny: str, tmp_path: Path) -> None:
     calm = sia_ray.run(tiny, generations=5, seed=3, storage=tmp_path / "calm", progress=False)
-    trouble = Trouble(Full(volume))
-    run = sia_ray.run(tiny, generations=5, seed=3, storage=volume / "runs", progress=trouble)
-    assert str(volume) in trouble.said
+    filler = Filler(volume)
+    run = sia_ray.run(tiny, generations=5, seed=3, storage=volume / "runs", progress=filler)
+    assert str(volume) in filler.said
     assert run.state_digest == calm.state_digest
     assert verify(volume / "runs").ok
     assert work_that_ran_after_its_outcome(volume / "runs") == []

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from sia_ray.sandbox.scratch import scratch_folder
 from tests.hostile.attacks import LOOT
+from tests.processes import Process, mentioning
 
 PACK = Path(__file__).parents[1] / "packs" / "tiny"
 SECRET = "canary-7f3a90c2"
@@ -52,9 +53,9 @@ class Prey(NamedTuple):
         now = _contents(self.root, self.scratch)
         return {path for path in now.keys() | self.before.keys() if now.get(path) != self.before.get(path)}
 
-    def survivors(self) -> list[int]:
+    def survivors(self) -> list[Process]:
         """Processes that a target left on this machine."""
-        return [pid for pid in _processes() if self.marker.encode() in _read(f"/proc/{pid}/cmdline")]
+        return mentioning(self.marker)
 
     def spoils(self, outputs: dict[str, bytes]) -> set[str]:
         """Everything that a target got: what it kept, whom it reached, what it changed, who outlived it."""
@@ -109,9 +110,8 @@ def set_out(root: Path) -> Iterator[Prey]:
         finally:
             holder.kill()
             holder.wait()
-            for pid in prey.survivors():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, 9)
+            for process in prey.survivors():
+                process.kill()
 
 
 def score_as_sia_does(prey: Prey, outputs: Path) -> float | None:
@@ -136,13 +136,3 @@ def _contents(root: Path, scratch: Path) -> dict[str, bytes]:
     files = {path.relative_to(root).as_posix(): path for path in root.rglob("*")}
     files |= {f"scratch/{path.relative_to(scratch).as_posix()}": path for path in scratch.rglob("*")}
     return {name: path.read_bytes() for name, path in files.items() if path.is_file()}
-
-
-def _processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-
-
-def _read(path: str) -> bytes:
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        return file.read()
-    return b""
